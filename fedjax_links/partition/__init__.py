@@ -12,17 +12,18 @@ partitioner              volumes     label skew
 `hierarchical_dirichlet` equal       Dirichlet shares of coarse classes, then within (Reddi et al.)
 `dirichlet_unequal`      unequal     Dirichlet class shares, as released with FedAU and FedPBC
 `dirichlet_per_class`    unequal     Dirichlet client shares per class (Sun et al.)
-`dirichlet_capped`       unequal     the latter, for clients below the mean volume (Li et al.)
+`dirichlet_capped`       unequal     per class, for clients below the mean volume (Li et al.)
 `label_shards`           equal       a few shards of the sorted data (McMahan et al.)
 `pathological`           by class    exactly k classes per client
 `similarity`             near equal  one class per client, 5 % spread at random (Wang and Ji)
-`natural`                the data's  that of the data's own clients
+`natural`                the data's  the data's own
 ======================== =========== =============================================================
 
-Equal volumes differ by at most one (`label_shards`: one per shard). `similarity` and the Dirichlet
-partitions of unequal volumes redraw until every client owns an example. `divide` leaves clients and
-examples out, or holds them out. `class_mix` and `report` describe what came out.
-`contiguous_groups` groups clients by id. `PARTITIONS` has the partitioners by name.
+A client's volume is its number of examples. Equal volumes differ by at most one (`label_shards`:
+one per shard). `similarity` and the Dirichlet partitions of unequal volumes redraw until every
+client owns an example. `divide` leaves clients and examples out, or holds them out. `class_mix` and
+`report` describe what came out. `contiguous_groups` groups clients by id. `PARTITIONS` has the
+partitioners by name.
 """
 
 import functools
@@ -113,8 +114,8 @@ def bind(
     Args:
       partition: a name in `PARTITIONS`, or a function.
       options: of the partition.
-      caller: the function that passes on the options which it does not take itself. Errors name it,
-        and suggest its own options too.
+      caller: the function that passes on the options which it does not take itself. Errors name the
+        caller, and suggest the caller's options too.
 
     Returns:
       ``(labels int[E], num_clients, seed) -> owners int[E]``; it raises if there is not one owner
@@ -208,10 +209,10 @@ class PartitionReport(NamedTuple):
 
     Attributes:
       counts: int64[N], examples of each client.
-      class_mix: float64[N, C], class shares of each client, zero where it owns nothing.
+      class_mix: float64[N, C], class shares of each client, zero where the client owns nothing.
       global_mix: float64[C], class shares of the pooled data.
-      total_variation: float64[N], ``0.5 sum_c |nu_ic - nu_c|`` in [0, 1], the distance of a
-        client's mix to the pooled one; NaN where it owns nothing.
+      total_variation: float64[N], ``0.5 sum_c |nu_ic - nu_c|`` in [0, 1]: the distance of a
+        client's mix to the pooled mix. NaN where the client owns nothing.
       classes_held: int64[N], classes of which a client owns at least one example.
     """
 
@@ -258,7 +259,7 @@ class PartitionReport(NamedTuple):
 
 
 def volumes(counts: ArrayLike) -> PartitionReport:
-    """Describes how many examples clients have where these have no classes.
+    """Describes how many examples clients have, for examples without classes.
 
     Args:
       counts: int[N].

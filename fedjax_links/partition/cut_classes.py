@@ -1,4 +1,4 @@
-"""Partitions that cut each class into parts, one for each client that has some of it."""
+"""Partitions that cut each class into parts, one for each client that owns some of the class."""
 
 import math
 
@@ -22,8 +22,8 @@ def pathological(
 
     Client by client, the k classes with the fewest owners so far are taken, ties at random. So the
     numbers of owners of two classes differ by at most one. The examples of a class are shuffled and
-    split among its owners; their parts differ by at most one. Volumes are as equal as classes are.
-    `label_shards` has equal volumes, but clients may hold fewer classes or more.
+    split among its owners into parts whose sizes differ by at most one. Volumes are as equal as
+    classes are. `label_shards` has equal volumes, but clients may hold fewer classes or more.
 
     Args:
       labels: int[E], class of each example, numbered from 0; C of them have examples.
@@ -111,7 +111,7 @@ def dirichlet_unequal(
         if alpha >= SMALL_ALPHA:
             shares = draw_shares(rng, num_clients, len(class_sizes), alpha)
         else:
-            # A class that hardly any client aims at goes to those that aim at it most.
+            # A class with tiny shares for all clients goes to the clients with the largest of them.
             logs = draw_log_shares(rng, num_clients, len(class_sizes), alpha)
             shares = np.exp(logs - logs.max(axis=0))
         ends = np.cumsum(shares, axis=0)
@@ -198,8 +198,8 @@ def dirichlet_capped(
 
     References:
       Yurochkin et al., Bayesian nonparametric federated learning of neural networks, 2019; Li et
-      al., Federated learning on non-IID data silos, 2022, whose released code has the cap. It
-      also redraws until each client owns ten examples; here one will do.
+      al., Federated learning on non-IID data silos, 2022, whose released code has the cap. That
+      code also redraws until each client owns ten examples; here one example is enough.
     """
     labels, class_sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 

@@ -9,11 +9,11 @@ from fedjax_links.core import checks, errors
 from fedjax_links.partition.rules import generator, prepare
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
-"""``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for used-up ones."""
+"""``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 if used up."""
 
 # The part of the seed's stream that decides the order in which clients are served.
 _ORDER_STREAM = 2
-# Below it, shares are drawn by their logarithms, as many of them would be 0 as floats.
+# For smaller alpha, the logarithms of shares are drawn: many shares would be 0 as floats.
 SMALL_ALPHA = 0.02
 
 # fmt: off
@@ -25,17 +25,17 @@ CIFAR100_COARSE = (
     16, 19, 2, 4, 6, 19, 5, 5, 8, 19, 18, 1, 2, 15, 6, 0, 17, 8, 14, 13,
 )
 # fmt: on
-"""The superclass of each class of CIFAR-100, both in the order of their names."""
+"""The superclass of each class of CIFAR-100. Classes and superclasses are numbered by name."""
 
 
 def dirichlet_shares(
     num_clients: int, num_classes: int, *, alpha: float, seed: int
 ) -> NDArray[np.float64]:
-    """Draws the class shares nu_i ~ Dir(alpha 1) that clients aim at.
+    """Draws the class shares nu_i ~ Dir(alpha 1) that partitions aim at.
 
-    `dirichlet`, and the first try of `dirichlet_unequal`, aim at exactly these for equal
-    ``num_clients``, ``alpha`` and ``seed`` and ``num_classes = max(labels) + 1``. What clients end
-    up with differs, because data are finite: `class_mix` measures it.
+    `dirichlet`, and the first try of `dirichlet_unequal`, aim at exactly these shares, given equal
+    ``num_clients``, ``alpha`` and ``seed`` and ``num_classes = max(labels) + 1``. Data are finite,
+    so the shares that clients get differ; `class_mix` measures them.
 
     Args:
       num_clients: N, at least 1.
@@ -66,19 +66,19 @@ def dirichlet(
     """Gives clients equal volumes and Dirichlet class shares.
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn from
-    the client's shares nu_i ~ Dir(alpha 1), each served with a random unused example of that class.
-    An exhausted class leaves the shares of all clients, which are renormalised. So clients that are
-    served late take what is left. The smaller alpha is, the less the last ones resemble their
-    shares. With 100 clients, MNIST's class counts and alpha 0.1, the total variation between a
-    client's classes and its shares is 0.02 for the first 50 and 0.47 for the last 20 (served by
-    number, ten seeds).
+    the client's shares nu_i ~ Dir(alpha 1). For each label the client gets a random unused example
+    of that class. An exhausted class leaves the shares of all clients, which are renormalised. So
+    clients that are served late take what is left. The smaller alpha is, the less the classes of
+    the last clients follow their shares. An example has 100 clients, MNIST's class counts and alpha
+    0.1. There the total variation between a client's classes and its shares is 0.02 for the first
+    50 clients and 0.47 for the last 20 (served by number, ten seeds).
 
     Args:
       labels: int[E], class of each example, numbered from 0.
       num_clients: N, at most E.
       alpha: concentration, positive: small is one class per client, large is the uniform mix.
-      order: in which clients are served: ``'random'``, so that a client's number says nothing
-        about its data; or ``'numbers'``, by their numbers, as before version 0.2.
+      order: the order in which clients are served. With ``'random'`` a client's number says nothing
+        about its data. ``'numbers'`` serves clients by number, as before version 0.2.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -118,8 +118,9 @@ def hierarchical_dirichlet(
     """Gives clients equal volumes and Dirichlet shares of two levels of classes.
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn. First
-    a coarse class is drawn from the client's theta_i ~ Dir(alpha 1), then a class within it from
-    the client's Dir(beta 1) over its classes. Each label is served with a random unused example.
+    a coarse class is drawn from the client's theta_i ~ Dir(alpha 1). Then a class of this coarse
+    class is drawn, from the client's Dir(beta 1) over these classes. For each label the client gets
+    a random unused example.
 
     An exhausted class leaves the shares of its coarse class, which are renormalised. A coarse class
     without classes leaves theta_i in the same way. Clients that are served late take what is left,
@@ -139,7 +140,7 @@ def hierarchical_dirichlet(
       Owner of each example, int32[E]. Sizes differ by at most one.
 
     Raises:
-      ValueError: if an argument is out of range, or a class has no coarse one.
+      ValueError: if an argument is out of range, or a class has no coarse class.
 
     Example:
       >>> import numpy as np
@@ -192,7 +193,7 @@ def prepare_shares(
 
 
 def _serving_order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
-    """Returns clients in the order in which they are served, from a stream of its own."""
+    """Returns clients in the order in which they are served, from a random stream of its own."""
     checks.choice('order', order, ('random', 'numbers'))
     if order == 'numbers':
         return np.arange(num_clients)
@@ -213,8 +214,8 @@ def draw_log_shares(
 ) -> NDArray[np.float64]:
     """Draws logarithms of rows of Dir(alpha 1).
 
-    A variable of Gamma(alpha) is one of Gamma(alpha + 1) times U^(1 / alpha), whose logarithm does
-    not underflow.
+    A Gamma(alpha) variable is a Gamma(alpha + 1) variable times U^(1 / alpha), U uniform. The
+    logarithm of this product does not underflow.
     """
     logs = np.log(rng.standard_gamma(alpha + 1, (rows, columns)))
     logs -= rng.standard_exponential((rows, columns)) / alpha
@@ -251,8 +252,8 @@ def _deal(
 ) -> NDArray[np.int32]:
     """Deals equal volumes, client by client, of classes drawn while they have unused examples.
 
-    The law is that of one draw at a time. The work is a batch of draws per exhausted class: draws
-    up to the first one that empties a class stand, the rest is drawn again without that class.
+    The result has the distribution of one draw at a time. Draws are made in batches: the draws up
+    to the first that empties a class are kept, and the rest are drawn again without that class.
     """
     unused = [
         rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)

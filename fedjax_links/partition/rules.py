@@ -14,14 +14,15 @@ from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.datasets import columns
 
 MAX_TRIES = 100
-_HOLDOUTS = 1  # the part of the stream that says what is held out
+_HOLDOUTS = 1  # the random stream that decides what is held out
 
 
 def contiguous_groups(num_clients: int, *, num_groups: int) -> NDArray[np.int32]:
     """Puts clients into runs of consecutive ids of nearly equal length.
 
-    Group g is ``rint(g N / G) <= client < rint((g + 1) N / G)``, halves to even. It is the form
-    that the group-wise participation patterns take: 250 clients in 5 groups, 100 in 20.
+    Group g is ``rint(g N / G) <= client < rint((g + 1) N / G)``, halves to even. The participation
+    patterns by groups take groups in this form, such as 250 clients in 5 groups or 100 clients in
+    20.
 
     Args:
       num_clients: N.
@@ -93,7 +94,7 @@ def label_shards(
     """Sorts by label, cuts into shards of equal length, gives each client some at random.
 
     Ties keep the order of the data. A client holds few classes: at most ``shards_per_client`` when
-    no shard straddles two classes. Shards, of which there are N S, differ in length by at most one.
+    no shard straddles two classes. The N S shards differ in length by at most one.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
@@ -138,10 +139,11 @@ def similarity(
 ) -> NDArray[np.int32]:
     """Gives every client a majority class and a share ``similarity`` of everything.
 
-    In the order of the data, an example goes to a uniformly random client if its uniform draw is at
-    most ``similarity``; otherwise to the client of its class that owns the fewest examples so far,
-    the lowest id on ties. With more clients than classes, group c of `contiguous_groups` owns class
-    c; otherwise client ``c mod N`` does. Volumes come out nearly equal on balanced data.
+    Examples are dealt in the order of the data, each with a uniform draw. If the draw is at most
+    ``similarity``, the example goes to a random client. Otherwise it goes to the client of its
+    class that owns the fewest examples so far, the lowest id on ties. With more clients than
+    classes, the clients of group c of `contiguous_groups` own class c; otherwise client ``c mod N``
+    owns it. Volumes come out nearly equal on balanced data.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
@@ -204,18 +206,18 @@ def draw_until_all_own(
 ) -> NDArray[np.int32]:
     """Draws partitions until every client owns an example, at most `MAX_TRIES` times.
 
-    A first draw that satisfies is returned as it is; otherwise the result follows the law of the
-    partition given that all clients own something.
+    The result has the distribution of the partition given that all clients own something. A first
+    draw in which they do is returned as it is.
 
     Args:
       num_clients: N, at most E.
       draw: returns a fresh partition int32[E].
 
     Returns:
-      The first satisfying partition, int32[E].
+      The first partition in which every client owns an example, int32[E].
 
     Raises:
-      ValueError: if no draw satisfies.
+      ValueError: if no draw gives every client an example.
     """
     for _ in range(MAX_TRIES):
         clients = draw()
@@ -230,10 +232,12 @@ class Division(NamedTuple):
 
     Attributes:
       rows: int64[E], trained on.
-      clients: int32[E], the clients that own them, from 0 to N - 1.
+      clients: int32[E], the clients that own these rows, from 0 to N - 1.
       held_rows: int64[H], held out.
-      held_clients: int32[H], their owners; N and above are clients that are held out.
-      numbers: int32[M], what became of each owner in the data: the number of a client, or -1.
+      held_clients: int32[H], the owners of the rows held out; N and above are clients that do not
+        train.
+      numbers: int32[M], for each owner in the data, the number of its client, or -1 if it is left
+        out.
     """
 
     rows: NDArray[np.int64]
@@ -257,7 +261,7 @@ def divide(
 
     Args:
       owners: int[E], owner of each example, numbered from 0.
-      num_clients: how many owners are chosen, including those held out; None for all.
+      num_clients: how many owners are chosen, including held-out clients; None for all.
       min_examples: owners with fewer are left out.
       max_examples: the most examples of an owner that are used, at least 1; None for all.
       holdout_clients: how many clients do not train: a number from 1, or a share below 1 that is
@@ -268,7 +272,7 @@ def divide(
       seed: integer in ``[0, 2**32)``.
 
     Returns:
-      The division. Those who train are numbered first, in the order of the owners.
+      The division. Clients that train are numbered first, in the order of the owners.
 
     Raises:
       ValueError: if a number is out of range, too few owners have enough examples, no client is
@@ -301,7 +305,7 @@ def divide(
     numbers = np.full(counts.size, -1, np.int32)
     numbers[in_order] = np.arange(in_order.size)
     clients = numbers[owners]
-    # Rank the examples of each owner at random: the first train, then come those held out.
+    # Rank the examples of each owner at random: the first ones train, the next are held out.
     order = np.lexsort((rng.random(owners.size), owners))
     first_of_owner = np.repeat(np.cumsum(counts) - counts, counts)
     ranks = np.empty_like(owners)

@@ -1,9 +1,11 @@
 """Builds federated problems: client data, a loss, and evaluation data.
 
-* `from_arrays` and `from_flax` take arrays with owners; `owners` returns those of a problem.
+* `from_arrays` and `from_flax` take arrays and the owner of each example, the client that has it.
+  `owners` returns the owners of a problem.
 * `generated` makes the data of a client whenever it trains.
-* `images`, `text` and `digits` spread a data set over clients; that of `digits` is built in.
-* `quadratic` and `counterexample` have exact answers, `robust_regression` exact gradients.
+* `images`, `text` and `digits` spread a data set over clients. The data set of `digits` is built
+  in.
+* `quadratic` and `counterexample` have exact answers. `robust_regression` has exact gradients.
 * `gaussians` and `gaussian_regression` have a known difficulty, `synthetic` is a published task.
 * `label_noise` makes labels wrong. `with_initial_params` starts all runs at the same parameters.
 

@@ -1,7 +1,8 @@
 """Converts data of several libraries to arrays with owners, for `from_arrays` and `from_flax`.
 
-`from_columns` takes columns of any kind. The others find these columns in the data sets of a
-library. No library is imported here: objects are used through their own methods.
+An example's owner is the client that has it. `from_columns` takes columns of any kind. The other
+functions find these columns in the data sets of a library. No library is imported here: objects are
+used through their own methods.
 """
 
 import functools
@@ -52,17 +53,18 @@ def from_columns(
         ``pandas`` frame or series, a column of Hugging Face's `datasets`. Images become pixels, see
         `columns.stack_rows`.
       labels: E rows of one shape.
-      owners: E names, all texts or all numbers; clients are numbered in the sorted order of these.
-      names: what the first clients are called, by number: the ``names`` of the examples to train
-        on, so that examples to test on have the same clients. Owners that are not among these
-        follow, and do not train.
+      owners: E names, all texts or all numbers; clients are numbered in the sorted order of these
+        names.
+      names: names of the first clients, by number. For examples to test on, pass the ``names`` of
+        the examples to train on, so that both have the same clients. Owners that ``names`` lacks
+        get the numbers after these, and do not train.
 
     Returns:
-      The examples, in their order; 64 bits become 32, as JAX has them by default.
+      The examples, in the order of the rows. Numbers of 64 bits become 32, as is JAX's default.
 
     Raises:
-      ValueError: if there are none, an owner is missing, owners are named by texts and numbers,
-        lengths differ or shapes do.
+      ValueError: if there are no examples, an owner is missing, owners are named by both texts and
+        numbers, or lengths or shapes differ.
     """
     arguments = 'features', 'labels', 'owners'
     return _from_columns(arguments, features, labels, owners, names)
@@ -163,9 +165,9 @@ def from_torch(
 
     Args:
       dataset: a ``torch.utils.data.Dataset`` with a length, whose items are pairs of tensors,
-        images or numbers; without ``clients``, a list of such, one for each client, or a mapping
-        by name. Every item is read once, so what a data set draws at random is drawn now; augment
-        with ``from_flax(augment=...)``.
+        images or numbers. Without ``clients``: one data set for each client, in a list, or in a
+        mapping by the client's name. Every item is read once, so a data set's random draws are made
+        once, now. For new draws in every batch use ``from_flax(augment=...)``.
       clients: the owner of each item, numbers or names.
       names: as in `from_columns`.
     """
@@ -230,8 +232,8 @@ def from_leaf(
 
     Args:
       path: a file, or a folder, of which all ``*.json`` files are read.
-      features: from an entry of ``x`` to numbers of one shape, such as a text's token ids; entries
-        are taken as they are by default.
+      features: converts an entry of ``x`` to numbers of one shape, such as a text's token ids. By
+        default entries are taken as they are.
       label: the same for ``y``.
       names: as in `from_columns`.
     """

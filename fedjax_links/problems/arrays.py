@@ -102,26 +102,27 @@ def from_arrays(
       metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
         For a loss by name, as in `from_flax`.
       predict: ``(params, features) -> outputs``, [B, ...] each, for a loss by name.
-      eval_data: a pair (features, labels) to evaluate on; or a triple with the owners of these
-        examples, so that models are evaluated over clients too (`evaluation.over_clients`). Owners
-        from N on are clients that do not train. By default the clients' own data, and what
-        experiments measure there is called ``train_...``.
+      eval_data: a pair (features, labels) to evaluate on. Or a triple with the owners of these
+        examples: models are then evaluated over clients too (`evaluation.over_clients`). Owners
+        from N on are clients that do not train. By default the clients' own data; experiments then
+        call the metrics ``train_...``.
       random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; each seed,
         round, client and local step has another key.
       larger_is_better: names of the ``metrics`` that are better when larger; all others are then
         better when smaller. None: not stated.
-      objective: states that ``loss_fn`` is that of a linear model, so that limits and accuracies
-        can be predicted; None: not stated.
-      client_names: what the data call each client, then each owner from N on, by number, such as
-        `adapters.from_columns` returns; by these names logs of availability find their clients.
+      objective: states that ``loss_fn`` is the loss of a linear model, so that limits and
+        accuracies can be predicted; None: not stated.
+      client_names: the data's names of clients 0 to N-1, then of owners from N on, such as
+        `adapters.from_columns` returns. Logs of availability find their clients by these names.
 
     Returns:
       The problem. Examples are stored once, sorted by owner.
 
     Raises:
       ValueError: if lengths differ, an owner is not a client id, a client owns nothing, or
-        ``larger_is_better`` names what is not measured. For a loss by name: if it or a metric is
-        unknown, labels do not fit or ``predict`` is missing; a function must not have it.
+        ``larger_is_better`` names what is not measured. For a loss by name: if the loss or a metric
+        is unknown, labels do not fit or ``predict`` is missing. For a loss function: if ``predict``
+        is given.
     """
     owners = checks.ids('clients', clients)
     counts = _counts(owners, client_names)
@@ -173,9 +174,9 @@ def from_arrays(
 def _evaluation_examples(
     data: Batch, held_out: Sequence[np.ndarray], num_clients: int
 ) -> tuple[Batch, Rows | None]:
-    """Returns what to evaluate on, and the rows of its owners, if it has any.
+    """Returns the examples to evaluate on and, if these have owners, the rows of each owner.
 
-    Without examples held out, these are the clients' data.
+    Without held-out examples, models are evaluated on the clients' data.
     """
     if not held_out:
         return data, None
@@ -261,8 +262,8 @@ def generated(
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of such examples.
       seed: of the data, at least 0 and below 2^32.
       metrics: ``(params, eval_data) -> {name: []}``; the loss alone by default.
-      eval_data: what ``metrics`` reads; by default the examples of the first 100 clients, and what
-        experiments measure there is called ``train_...``.
+      eval_data: what ``metrics`` reads; by default the examples of the first 100 clients, and
+        experiments then call the metrics ``train_...``.
       larger_is_better: names of the metrics that are better when larger; None: not stated.
 
     Returns:
@@ -335,7 +336,7 @@ def directions(
     params: Params,
     data: PyTree,
 ) -> tuple[str, ...] | None:
-    """Returns ``larger_is_better`` as a tuple of what is measured; None if it is not stated."""
+    """Returns ``larger_is_better`` as a tuple of measured metrics; None if it is not stated."""
     if names is None:
         return None
     names = checks.names('larger_is_better', names)
@@ -354,7 +355,7 @@ def examples_held_out(
 
     Args:
       eval_data: a pair or a triple, or None for nothing.
-      features: [E, ...], those of the clients.
+      features: [E, ...], features of the clients' examples.
       num_clients: N, or None where it is not known.
 
     Returns:
@@ -362,7 +363,7 @@ def examples_held_out(
 
     Raises:
       ValueError: unless lengths agree, there are examples, and their features have the shape and
-        the kind of the clients' own.
+        the kind of ``features``.
     """
     if eval_data is None:
         return []

@@ -32,7 +32,7 @@ class ChannelStatistics(NamedTuple):
 
 
 Statistics = str | Mapping[str, Sequence[float]] | ChannelStatistics
-"""A name in `CHANNEL_STATISTICS`, a section with ``mean`` and ``deviation``, or the numbers."""
+"""A name in `CHANNEL_STATISTICS`, a mapping with ``mean`` and ``deviation``, or the numbers."""
 
 CHANNEL_STATISTICS: Mapping[str, ChannelStatistics] = {
     'mnist': ChannelStatistics((0.1307,), (0.3081,)),
@@ -47,7 +47,7 @@ CHANNEL_STATISTICS: Mapping[str, ChannelStatistics] = {
         (0.47889522, 0.47227842, 0.43047404), (0.24205776, 0.23828046, 0.25874835)
     ),
 }
-"""By data set, over its training images; of EMNIST its balanced part."""
+"""Statistics by data set, over its training images; for EMNIST over those of its balanced part."""
 
 
 def statistics(normalise: Statistics) -> ChannelStatistics:
@@ -166,7 +166,8 @@ def chain(augment: Sequence[str | Augmentation]) -> Augmentation:
         images``, in the order in which they are applied.
 
     Returns:
-      ``(key, images) -> images``. The k-th, from 0, draws with ``jax.random.fold_in(key, k)``.
+      ``(key, images) -> images``. The k-th augmentation, from 0, draws with
+      ``jax.random.fold_in(key, k)``.
 
     Raises:
       ValueError: for an unknown name.
@@ -192,13 +193,13 @@ def label_noise(
 ) -> NDArray[np.int32]:
     """Replaces labels at random, each example on its own.
 
-    With one key a higher rate changes all the labels that a lower one does, and to the same ones.
+    With one key, a higher rate makes every change that a lower rate makes, and further ones.
 
     Args:
       key: a key.
       labels: int[E], classes from 0.
       num_classes: K, at least 2.
-      rate: probability that a label becomes one of the K - 1 others, all equally likely.
+      rate: probability that a label becomes one of the K - 1 other classes, all equally likely.
 
     Returns:
       int32[E].

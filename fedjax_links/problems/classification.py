@@ -49,11 +49,11 @@ def digits(
     Args:
       num_clients: N.
       model: as in `images`.
-      seed: seed of the partition, of label noise and, unless ``data`` has its own, of the split.
-      data_seed: seed of the split and label noise in its place.
-      partition_seed: seed of the partition in its place.
-      **options: further options of `images`, ``partition`` and its own (``alpha``,
-        ``shards_per_client``, ...) among them.
+      seed: seed of the partition, of label noise and, unless ``data`` has a seed, of the split.
+      data_seed: seed of the split and label noise in place of ``seed``.
+      partition_seed: seed of the partition in place of ``seed``.
+      **options: further options of `images`, such as ``partition`` and the partition's own options
+        (``alpha``, ``shards_per_client``, ...).
 
     Returns:
       A problem with metrics ``loss`` and ``accuracy`` on the 20 % of images held out.
@@ -100,14 +100,14 @@ def text(
       model: as in `images`: ``'gru'``, ``'transformer'``, or another that takes tokens.
       partition: as in `images`.
       seed: seed of the partition and label noise.
-      data_seed: seed of the data and label noise in its place.
-      partition_seed: seed of the partition in its place.
-      **options: further options of `images`, ``dataset`` among them.
+      data_seed: seed of the data and label noise in place of ``seed``.
+      partition_seed: seed of the partition in place of ``seed``.
+      **options: further options of `images`, such as ``dataset``.
 
     Returns:
-      A problem with metrics ``loss`` and ``accuracy``, the fraction of next tokens predicted. With
-      labels [E, L], one for each token, it has ``perplexity`` too. They need a model that scores
-      every token, such as ``{'name': 'gru', 'every_token': True}``.
+      A problem with metrics ``loss`` and ``accuracy``, the fraction of next tokens predicted.
+      Labels [E, L], one for each token, add the metric ``perplexity``. Such labels need a model
+      that scores every token, such as ``{'name': 'gru', 'every_token': True}``.
 
     Raises:
       ValueError: as `images` does.
@@ -158,24 +158,25 @@ def images(
     tokens: bool = False,
     **partition_options: Any,
 ) -> Problem:
-    """Spreads a data set's training examples over clients; what is held out evaluates.
+    """Spreads training examples of a data set over clients, and evaluates on held-out examples.
 
-    Models are evaluated on the test examples or, without any, on the clients' training data. If
-    test examples have owners, or if clients or examples are held out, models are also evaluated per
-    client (`evaluation.over_clients`). Test examples without owners are then dropped. Clients held
-    out, and clients with test examples alone, are numbered from N on. Mistakes in names are found
-    before data are read.
+    Models are evaluated on the test examples or, without test examples, on the clients' training
+    data. If test examples have owners, or if clients or examples are held out, models are also
+    evaluated per client (`evaluation.over_clients`). Test examples without owners are then dropped.
+    Clients held out, and clients with test examples alone, are numbered from N on. Mistakes in
+    names are found before data are read.
 
     Args:
       dataset: a name in `datasets.DATASETS`, or a data set. Pixels stay uint8 in memory and are
         scaled to [0, 1] inside the program.
-      num_clients: how many clients there are, those held out among them. With ``'natural'`` it is
-        how many owners are drawn at random, and all of them are clients by default.
+      num_clients: number of clients, including held-out clients. With ``'natural'``: number of the
+        data's owners that are drawn at random to be clients; all owners by default.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
-      partition: a name in `partition.PARTITIONS`, ``'natural'`` for the data's own owners; one of
-        these functions; or your own ``(labels, *, num_clients, **options) -> int[E]``, the owners,
-        which gets ``seed`` if it has such a parameter.
+      partition: a name in `partition.PARTITIONS`, where ``'natural'`` keeps the data's own owners;
+        or one of these functions. Or your own function
+        ``(labels, *, num_clients, **options) -> int[E]`` that returns the owners; it gets ``seed``
+        if it has such a parameter.
       seed: seed of the partition and label noise.
       normalise: a name in `augmentation.CHANNEL_STATISTICS`, or ``mean`` and ``deviation`` of each
         channel, to normalise the images by inside the program; the data stay in [0, 1].
@@ -184,13 +185,13 @@ def images(
         does; evaluation sees the images as they are.
       data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
       label_noise: ``rate`` of `problems.label_noise`, to make training labels wrong. The partition
-        goes by the true labels; links that depend on labels see those that clients hold.
-      min_examples: as in `partition.divide`, like the next three.
+        uses the true labels. Links that depend on labels use the noisy labels that clients hold.
+      min_examples: as in `partition.divide`, like the next three arguments.
       max_examples: the most examples that a client uses.
       holdout_clients: a number of clients, or a share below 1, that do not train.
       holdout_examples: share of each client's examples that is held out.
-      data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
-        where it has one.
+      data_seed: seed of label noise in place of ``seed``. It also replaces the seed of the data
+        set's loader, if that loader has a seed.
       partition_seed: seed of the partition in place of ``seed``.
       tokens: whether features are tokens, which are not scaled, as in `text`.
       **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
@@ -282,7 +283,7 @@ def _preprocess(
 def _load(
     dataset: str | datasets.Dataset, data: Section | None, seed: int | None
 ) -> datasets.Dataset:
-    """Loads a data set by name; a seed takes the place of that of a loader which has one."""
+    """Loads a data set by name; a seed replaces the loader's own seed, if it has one."""
     if isinstance(dataset, datasets.Dataset):
         is_empty = isinstance(data, Mapping) and not data
         if data is not None and not is_empty:

@@ -6,10 +6,12 @@ gradients agree to rounding.
 
 There are two forms, `by_patches` and `by_rows`:
 ``y[b, i, j] = sum_{u, v} x[b, i + u - top, j + v - left] K[u, v]``, where x is zero outside the
-image. Each is a product between shifts side by side on the channel axis and their adjoint, shifts
-added up. Each is the other's backward pass, which JAX would derive with a padded sum for each
-shift. There is no forward mode (`jax.jvp`). Gradients of gradients, and forward mode over a
-gradient (`jax.hessian`), work.
+image. Shifts of an array are its copies, each moved by one offset of the kernel. `by_patches` lays
+all shifts of the image side by side on the channel axis, then multiplies by the kernel. `by_rows`
+lays the shifts along columns side by side, multiplies, then adds up shifts along rows. Laying
+shifts side by side and adding shifts up are adjoint operations: each is the other's backward pass.
+JAX would derive a padded sum for each shift. There is no forward mode (`jax.jvp`). Gradients of
+gradients, and forward mode over a gradient (`jax.hessian`), work.
 
 The gradient of ``x W`` by W that `jax.lax.dot_general` derives is the transpose of an ``[out, in]``
 product. On a CPU, updating a large layer by a transposed matrix takes longer than the product;
@@ -42,11 +44,11 @@ def fastest_form(kernel_width: int, channels: int) -> Form | None:
     | cpu, gpu   | patches where kernel width x channels of the images <= 40, else rows  |
     | all others | `jax.lax`'s own: the forms are not measured there                     |
 
-    On a CPU, patches of many channels leave the cache, and rows of few make narrow products. On a
-    GPU the kernels of many clients make a convolution of as many groups. Training on an H100 is two
-    to five times as slow with it (docs/speed.md); other GPUs were not measured.
-    ``python -m benchmarks.convolution`` compares the choice with `jax.lax`'s convolution, wherever
-    it is run.
+    On a CPU, patches of many channels leave the cache, and rows of few channels make narrow
+    products. On a GPU, `jax.lax`'s form for the kernels of many clients is a convolution of as many
+    groups. Training on an H100 is two to five times as slow with this form (docs/speed.md); other
+    GPUs were not measured. ``python -m benchmarks.convolution`` compares the choice with
+    `jax.lax`'s convolution on the machine that runs it.
 
     Args:
       kernel_width: kw.
@@ -73,11 +75,11 @@ def conv_as_matmul(
     """Computes `jax.lax.conv_general_dilated`, the plain case as a matrix product (CPU, GPU).
 
     ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``, in the form that `fastest_form`
-    names: all shifts of the padded image side by side on the channel axis, or those of its columns
-    alone. That is done for two spatial axes, channels last, arrays of single or double precision,
-    and without strides or ``options`` (dilation, groups, precision); everything else goes to
-    `jax.lax`. Scratch memory is ``kh kw`` times the image by patches, and ``kw`` times the image
-    and ``kh`` times the result by rows. As a layer:
+    chooses. All shifts of the padded image lie side by side on the channel axis, or only the shifts
+    along its columns. The product is used for two spatial axes, channels last, in single or double
+    precision, without strides or ``options`` (dilation, groups, precision). Everything else goes to
+    `jax.lax`. Scratch memory by patches is ``kh kw`` times the image. By rows it is ``kw`` times
+    the image and ``kh`` times the result. As a layer:
     ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
 
     The backward pass is then written by hand. So derivatives in forward mode (`jax.jvp`,
@@ -133,9 +135,9 @@ def _fit_each_other(images: Array, kernel: Array) -> bool:
 def max_pool(images: Array) -> Array:
     """Takes maxima over 2 x 2 windows side by side; an odd last row or column is left out.
 
-    A gradient is shared equally by the entries that tie for a maximum, where
-    `flax.linen.max_pool` gives it to the first of them. The backward pass is written by hand:
-    forward mode (`jax.jvp`) exists for `flax.linen.max_pool` alone.
+    Entries that tie for a maximum share its gradient equally; `flax.linen.max_pool` gives the whole
+    gradient to the first of these entries. The backward pass is written by hand: forward mode
+    (`jax.jvp`) exists for `flax.linen.max_pool` alone.
 
     Args:
       images: [B, H, W, C] with H and W at least 2.
@@ -185,7 +187,8 @@ class Shifts(NamedTuple):
       steps: the shifts.
       axis: of rows or of columns.
       single_size: positions along the axis in the array that is shifted.
-      stacked_size: positions along it in the array of all shifts, side by side on the last axis.
+      stacked_size: positions along the axis in the array of all shifts, side by side on the last
+        axis.
     """
 
     steps: tuple[int, ...]
@@ -267,7 +270,7 @@ def _take(array: Array, shifts: Shifts) -> Array:
 
 
 def _add(array: Array, shifts: Shifts) -> Array:
-    """Returns the adjoint: ``out[r, c] = sum_s array[r - s, (s, c)]``."""
+    """Returns the adjoint of `_take`: ``out[r, c] = sum_s array[r - s, (s, c)]``."""
     blocks = array.reshape(*array.shape[:-1], len(shifts.steps), -1)
     terms = [
         _padded(
@@ -306,11 +309,11 @@ def dense_product(
 ) -> Array:
     """Computes `jax.lax.dot_general`; on a CPU its gradient is laid out as the weights are.
 
-    ``y = x W`` with ``dL/dx = dL/dy W^T`` and ``dL/dW = x^T dL/dy``, the latter computed as
-    ``[in, out]``. That is done for the last axis of x and the first of a matrix W of the same type,
-    without a ``precision`` or type of the result; everything else goes to `jax.lax`. As a layer:
-    ``nn.Dense(64, dot_general=dense_product)``.
-    Derivatives in forward mode (`jax.jvp`) exist for `jax.lax.dot_general` alone.
+    ``y = x W`` with ``dL/dx = dL/dy W^T`` and ``dL/dW = x^T dL/dy``, where dL/dW is computed as
+    ``[in, out]``. That is done for the last axis of x and the first axis of a matrix W of the same
+    type, without a ``precision`` or type of the result. Everything else goes to `jax.lax`. As a
+    layer: ``nn.Dense(64, dot_general=dense_product)``. Derivatives in forward mode (`jax.jvp`)
+    exist for `jax.lax.dot_general` alone.
 
     Args:
       lhs: [..., in], the features.

@@ -1,4 +1,4 @@
-"""Finds who owns the examples of a data set: its own clients, or those that a partition assigns."""
+"""Finds the owner of each example: the client that the data set names, or a partition assigns."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ def assign(
 
 
 def names(loaded: datasets.Dataset, division: partitions.Division) -> ClientNames:
-    """Names clients by number: those that train, those held out, then all other owners."""
+    """Names clients by number: training clients, held-out clients, then all other owners."""
     numbers = numbers_of(loaded, division)
     num_clients = int(division.clients.max()) + 1
     num_left_out = int((numbers < 0).sum())
@@ -46,7 +46,7 @@ def names(loaded: datasets.Dataset, division: partitions.Division) -> ClientName
 
 
 def numbers_of(loaded: datasets.Dataset, division: partitions.Division) -> np.ndarray:
-    """Returns the number of each owner in the problem, -1 for those left out.
+    """Returns the number of each owner in the problem, -1 for owners left out.
 
     Clients that train come first, then clients held out, then owners of test examples alone.
     """
@@ -68,7 +68,8 @@ def eval_data(
     Where examples are held out, test examples without owners are dropped.
 
     Returns:
-      Features, labels and, if they have any, owners; None without such examples.
+      Features, labels and, if the examples have owners, the owners. None if there is nothing beside
+      the training data.
     """
     examples = []
     rows = division.held_rows

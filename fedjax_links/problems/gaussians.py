@@ -28,7 +28,7 @@ _FEATURES = 60
 _CLASSES = 10
 # The largest spread of clients or noise that is accepted.
 _LARGEST_SPREAD = 1e30
-# Normal draws times this are shifts of which `analysis.best_linear_fit` knows the fit.
+# The largest ``shift``: up to it `analysis.best_linear_fit` finds the fit.
 _LARGEST_SHIFT = 1e5
 
 
@@ -53,10 +53,10 @@ def gaussians(
     Class c is ``N(m_c, I)``, with ``|m_c - m_k| = D`` for all pairs.
 
     Without a ``partition`` every client draws its examples for itself: a label from its shares
-    nu_i ~ Dir(alpha 1), features from the label's class. No class runs out, so clients have the
-    shares that they aim at. With a ``partition``, E examples with equally many of each class are
-    drawn, and the partition assigns them to clients. Test examples are drawn apart, equally many
-    of each class.
+    nu_i ~ Dir(alpha 1), features from the label's class. No class runs out, so the labels of client
+    i are draws from nu_i. With a ``partition``, E examples with equally many of each class are
+    drawn, and the partition assigns them to clients. Test examples are drawn apart, equally many of
+    each class.
 
     Bayes' rule is linear, so ``attainable['accuracy']`` is at once the Bayes accuracy and what
     softmax regression reaches on the population (`analysis.equidistant_accuracy`): exact, no
@@ -64,9 +64,11 @@ def gaussians(
 
     Args:
       num_clients: N.
-      examples_per_client: n, with a ``partition`` the clients' mean; all have E = N n together.
+      examples_per_client: n; with a ``partition`` the mean over clients, who have E = N n examples
+        together.
       num_classes: K, at least 2.
-      bayes_accuracy: what D follows from, in ``(1 / K, 1)``; features have K - 1 dimensions.
+      bayes_accuracy: the Bayes accuracy in ``(1 / K, 1)``, which determines D. Features have K - 1
+        dimensions.
       alpha: concentration of the label shares, small is one class per client; 0.1 by default. With
         a ``partition`` it is the option ``alpha`` of the partition, which has its own default.
       test_examples: T, at least K.
@@ -116,7 +118,7 @@ def gaussians(
     # Checks the options before anything is drawn; `images` binds the partition again.
     bind(partitioner, partition_options, gaussians)
     total = num_clients * examples_per_client
-    # Measured peaks: test data, then with the clients' shares, then with their examples.
+    # Measured peaks of memory: test data, then also the clients' shares, then also their examples.
     num_bytes = 16 * num_classes * test_examples
     checks.fits('test_examples', test_examples, num_bytes)
     num_bytes += num_clients * (8 * num_classes + 50)
@@ -241,7 +243,7 @@ def synthetic(
     centres = centre_means[:, None] + rng.standard_normal((num_clients, _FEATURES))
     if max_examples is not None:
         counts = np.minimum(counts, max_examples)
-    # With the counts known: the measured peak is 2.5 times the features in float64.
+    # With the counts known: the measured peak of memory is 2.5 times the features in float64.
     checks.fits('num_clients', num_clients, 2.5 * int(counts.sum()) * row_bytes)
     deviations = np.arange(1, _FEATURES + 1) ** -0.6
     features = rng.standard_normal((int(counts.sum()), _FEATURES)) * deviations
@@ -321,7 +323,7 @@ def gaussian_regression(
     checks.number_within('heterogeneity', heterogeneity, 0, _LARGEST_SPREAD)
     checks.number_within('shift', shift, 0, _LARGEST_SHIFT)
     checks.number_within('sigma', sigma, 0, _LARGEST_SPREAD)
-    # Measured peaks: vectors, shifts and second moments, then with the examples.
+    # Measured peaks of memory: vectors, shifts and second moments, then also the examples.
     num_bytes = dimension * (60 * num_clients + 26 * dimension)
     checks.fits('dimension', dimension, num_bytes)
     num_bytes += num_clients * examples_per_client * (22 * dimension + 40)

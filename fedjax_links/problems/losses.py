@@ -22,7 +22,7 @@ from fedjax_links.core import checks, errors, memory
 from fedjax_links.datasets import columns
 
 _EVAL_CHUNK = 1024
-_CHUNKS_AT_ONCE = 4  # On accelerators; 16 of them in 20 lanes needed 38 GiB on an H100.
+_CHUNKS_AT_ONCE = 4  # On accelerators; 16 chunks in 20 lanes needed 38 GiB on an H100.
 
 OutputsLoss = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""
@@ -125,17 +125,17 @@ def _residuals(outputs: Array, labels: Array) -> Array:
 
 
 def token_cross_entropy(outputs: Array, labels: Array) -> Array:
-    """Computes the cross-entropy of logits [B, L, C] at labels int[B, L]; negative ones are out.
+    """Computes the cross-entropy of logits [B, L, C] at labels int[B, L], negative labels excluded.
 
-    A sequence's loss is the mean over its tokens that count, 0 without any; the loss is the mean
-    over sequences, so that batches of one size are worth the same whatever was masked in them.
+    A sequence's loss is the mean over its tokens that count, or 0 if none does. The loss is the
+    mean over sequences: all batches of one size weigh the same, whatever tokens are masked.
     """
     losses, counts = _tokens(outputs, labels)
     return jnp.mean(_ratio(jnp.sum(losses, axis=-1), jnp.sum(counts, axis=-1)))
 
 
 def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
-    """Returns float[B, L] each: a token's loss, 0 where it does not count, and whether it does."""
+    """Returns float[B, L] each: each token's loss, or 0, and whether the token counts."""
     labels = like_outputs(labels, outputs.shape, classes=True)
     counts = labels >= 0
     losses = optax.softmax_cross_entropy_with_integer_labels(
@@ -206,10 +206,10 @@ def fit_labels(
       loss: a name in `LOSSES`.
       argument: what to name in an error.
       labels: [E, ...].
-      output_shape: of the outputs for one of them.
+      output_shape: shape of the outputs for one example.
 
     Returns:
-      The labels, see `like_outputs`; for classes, flags and whole floats are integers.
+      The labels, see `like_outputs`. For classes, flags and whole floats become integers.
 
     Raises:
       ValueError: for labels of another shape, or classes without an output.
@@ -268,8 +268,8 @@ class ByName:
     Attributes:
       metrics: pairs of name and metric.
       predict: ``(params, features) -> outputs``.
-      by_batch: whether the outputs for an example depend on the others of its batch; batches are
-        then made up by a fixed permutation, see `measure`.
+      by_batch: whether the outputs for an example depend on the other examples of its batch. A
+        fixed permutation then makes up the batches, see `measure`.
     """
 
     metrics: tuple[tuple[str, ExampleMetric], ...]
@@ -341,9 +341,9 @@ def measure(
       per_batch: ``(params, batch) -> {name: [...]}``, means over a `Batch`.
       params: one model.
       examples: a `Batch` of any number.
-      by_batch: whether the outputs for an example depend on the others of its batch. Examples lie
-        sorted by client, whose labels are skewed; batches of neighbours would be too. They are then
-        taken in the order of a fixed permutation, and no batch is small.
+      by_batch: whether the outputs for an example depend on the other examples of its batch.
+        Examples lie sorted by client, so labels of neighbours are skewed. Examples are then taken
+        in a fixed random order, and no batch is small.
     """
     num_examples = len(examples.labels)
     if num_examples <= _EVAL_CHUNK:
@@ -376,10 +376,10 @@ def measure(
 
 
 def _mixed_order(num_examples: int) -> tuple[Array, int]:
-    """Permutes examples, and says how many of them fill whole chunks.
+    """Permutes examples, and returns how many of the examples fill whole chunks.
 
-    All others are one last batch. If there are enough examples it holds at least a chunk, so that
-    no batch is small.
+    The remaining examples are the last batch. If there are enough examples, that batch holds at
+    least a chunk.
     """
     num_chunked = max(num_examples // _EVAL_CHUNK - 1, 0) * _EVAL_CHUNK
     return jax.random.permutation(jax.random.key(0), num_examples), num_chunked
@@ -392,7 +392,7 @@ def _slice(examples: PyTree, first: Array) -> PyTree:
 
 
 def _chunk_of(order: Array, examples: PyTree, first: Array) -> PyTree:
-    """Takes a chunk of examples in this order."""
+    """Takes a chunk of the examples in a given order."""
     return _rows(examples, jax.lax.dynamic_slice_in_dim(order, first, _EVAL_CHUNK))
 
 

@@ -1,4 +1,4 @@
-"""Evaluates models abstractly: the shapes of their outputs, and their layers."""
+"""Evaluates models on shapes instead of numbers: the shapes of outputs, and what the layers do."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ class ModelOutputs(NamedTuple):
       outputs: shape and dtype, of two examples.
       embeds_features: whether the features are ids, which an embedding looks up.
       by_batch: whether a layer normalises by the batch, so that the outputs for an example depend
-        on the others. Such a layer has a class attribute ``normalises_by_batch = True``.
+        on the other examples. Such a layer has a class attribute ``normalises_by_batch = True``.
     """
 
     outputs: jax.ShapeDtypeStruct

@@ -19,7 +19,7 @@ class Softmax(nn.Module):
 
     Attributes:
       num_classes: number of outputs.
-      zero: whether it begins with weights of zero, in place of flax's random ones.
+      zero: whether all weights begin at zero, in place of flax's random weights.
       dtype: what it computes in, as in `MLP`.
     """
 
@@ -192,7 +192,7 @@ class GRU(nn.Module):
 class Transformer(nn.Module):
     """Applies pre-norm transformer blocks with causal attention to embedded tokens.
 
-    Attention has no biases: that of the keys would change nothing.
+    Attention has no biases. A bias of the keys would change nothing.
 
     Attributes:
       num_classes: number of outputs.

@@ -45,32 +45,32 @@ def from_flax(
     Args:
       features: [E, ...], what the module is applied to.
       labels: int[E] for ``'cross_entropy'``, int[E, L] for ``'token_cross_entropy'``, float[E, ...]
-        of the outputs' shape for the losses of regression. [E] and [E, 1] are the same there, and
-        kept in the shape that goes with the outputs.
+        of the outputs' shape for the losses of regression. In regression, [E] and [E, 1] mean the
+        same and are kept in the shape that goes with the outputs.
       clients: int[E], owner of each example.
       module: a flax linen module whose only variables are parameters. If it takes a flag ``train``,
         clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
       loss: a name in `losses.LOSSES` (``'cross_entropy'``, ``'squared_error'``, ...), or
         ``(outputs, labels) -> []``.
       metrics: what to measure beside the loss, by name: ``'accuracy'``; ``'mse'``, ``'rmse'``,
-        ``'mae'``, ``'r2'``; of tokens ``'accuracy'`` and ``'perplexity'``. Those of classes and of
-        tokens by default.
+        ``'mae'``, ``'r2'``; of tokens ``'accuracy'`` and ``'perplexity'``. By default all metrics
+        for losses of classes and tokens, and none for other losses.
       eval_data: as in `from_arrays`.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
         training and in evaluation; the module gets what it returns. The data stay as given. With
         None the module gets the features as they are. A warning then names bytes, which a
         ``Dataset`` would scale, and images of whole numbers, which nothing scales.
       augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
-        alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
-        first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
-        batch is a client's minibatch, or its full data; but full data of unequal size are taken
+        alone. The key is the one of `from_arrays`'s ``random_loss_fn``. If the module draws too,
+        this key is split: the first half augments, and the second half is the ``dropout`` key. A
+        batch is a client's minibatch, or its full data. Full data of unequal size are augmented
         example by example, each with a key of its own.
-      larger_is_better: as in `from_arrays`; by default what is known of the metrics by name, and
-        ``()``, no metric, for a loss of your own.
+      larger_is_better: as in `from_arrays`; by default it follows from the names of the metrics.
+        For a loss of your own it is ``()``, no metric.
       client_names: as in `from_arrays`.
 
     Returns:
-      The problem; its metrics are ``loss`` and those above; accuracies are fractions. It states its
+      The problem. Its metrics are ``loss`` and ``metrics``; accuracies are fractions. It states its
       `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
 
     Raises:
@@ -290,8 +290,9 @@ def _check_pairs(
 ) -> None:
     """Raises an error for a user's loss that pairs all outputs with all labels.
 
-    The outputs of two examples are set to their labels. Such a loss is then not the mean
-    over the examples, but would be if labels had the outputs' shape.
+    The outputs of two examples are set to the labels of these examples. A loss that pairs all
+    outputs with all labels then differs from the mean of the losses of the single examples. It
+    would not differ if labels had the outputs' shape.
     """
     others = np.flatnonzero(labels.ravel() != labels.ravel()[0])
     two_labels = jnp.asarray(labels[[0, *others[:1]]])

@@ -1,4 +1,4 @@
-"""Starts problems at fixed parameters, such as those of a trained model."""
+"""Starts problems at fixed parameters, such as a trained model's."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ class _FixedParams:
 
     Attributes:
       params: the parameters, leaves by name.
-      shapes: those of the problem's parameters, whose structure and dtypes are returned.
+      shapes: shapes of the problem's parameters. What is returned has their structure and dtypes.
     """
 
     params: Params
@@ -32,7 +32,7 @@ class _FixedParams:
         return jax.tree.unflatten(jax.tree.structure(self.shapes), leaves)
 
     def __eq__(self, other: object) -> bool:
-        """Compares by the object of parameters: problems with the same one share programs."""
+        """Compares the identity of ``params``: problems with the same object share programs."""
         if not isinstance(other, _FixedParams):
             return NotImplemented
         has_same_params = self.params is other.params
@@ -58,8 +58,8 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
       The problem.
 
     Raises:
-      ValueError: naming the first leaf that is missing, unknown, of another shape or not finite, as
-        those of a model that diverged.
+      ValueError: naming the first leaf that is missing, unknown, of another shape, or not finite
+        (as after a run that diverged).
 
     Example:
       >>> import fedjax_links as fl, jax

@@ -36,7 +36,7 @@ def check_results(
 
 
 def check_random_loss(random_loss_fn: Any, params: Params, batch: PyTree) -> None:
-    """Raises unless it is None, or returns a number for parameters, a batch and a key.
+    """Raises unless the loss is None, or returns a number for parameters, a batch and a key.
 
     Args:
       random_loss_fn: the loss.

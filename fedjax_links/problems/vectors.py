@@ -85,7 +85,8 @@ def quadratic(
       targets: float[N, d], u_i of each client.
       initial_point: float[d], x^0; zero by default.
       curvature: h_i, positive, one number for each client or coordinate, float[N] or float[N, d]:
-        ``F_i(x) = 0.5 sum h_i (x - u_i)^2``, and the optimum is the mean weighted by them.
+        ``F_i(x) = 0.5 sum h_i (x - u_i)^2``, and the optimum is the mean of the u_i, weighted by
+        the h_i.
       noise: standard deviation of the normal noise in each coordinate of a local gradient, drawn
         in each local step.
 
@@ -212,8 +213,8 @@ def _start(point: tuple[float, ...], key: Key) -> Params:
 def _loss(params: Params, batch: Array | CurvedTargets) -> Array:
     """Computes the mean loss of examples from their centre c.
 
-    ``0.5 mean_j ||x - u_j||^2 = 0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``. So the gradient,
-    x - c, has no axis of examples; with one the compiler would copy the models of all clients in
+    ``0.5 mean_j ||x - u_j||^2 = 0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``. So the gradient, x - c,
+    has no axis of examples. With such an axis the compiler would copy the models of all clients in
     each local step. Curvature weighs the centre and the squares.
     """
     centre = _centre(batch)
