@@ -1,22 +1,23 @@
 """Loads data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
 
-`digits` and `synthetic_images` need no file. The others read files that are already there, and use
+`digits` and `synthetic_images` need no file. The other loaders read files on this machine, and use
 no network. `DATASETS` names every loader. The published data sets have the names that
 ``python -m fedjax_links data list`` prints:
 
 * ``mnist``: LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document
   recognition, Proceedings of the IEEE, 1998.
 * ``fashion_mnist``: Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.
-* ``emnist``, its balanced part: Cohen, Afshar, Tapson and van Schaik, EMNIST: extending MNIST to
-  handwritten letters, 2017.
+* ``emnist``, the balanced part of EMNIST: Cohen, Afshar, Tapson and van Schaik, EMNIST: extending
+  MNIST to handwritten letters, 2017.
 * ``cifar10`` and ``cifar100``: Krizhevsky, Learning multiple layers of features from tiny images,
   2009.
 * ``svhn``: Netzer et al., Reading digits in natural images with unsupervised
   feature learning, 2011.
 * ``cinic10``: Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or
   CIFAR-10, 2018.
-* ``femnist`` and ``shakespeare``, with owners: Caldas et al., LEAF: a benchmark for federated
-  settings, 2018; as Flower publishes them, like the next two.
+* ``femnist`` and ``shakespeare``, with owners (the client that has each example): Caldas et al.,
+  LEAF: a benchmark for federated settings, 2018. This and the next two are read as Flower publishes
+  them.
 * ``celeba``, whose label is ``Smiling``: Liu, Luo, Wang and Tang, Deep learning face attributes in
   the wild, 2015.
 * ``fed_isic2019``: Ogier du Terrail et al., FLamby: datasets and benchmarks for cross-silo
@@ -60,8 +61,8 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
       Pixels uint8[*, height, width, channels] or tokens uint8[*, L], and owners if there are any.
 
     Raises:
-      ValueError: for another name, or if the data are not there, with the shortest way to them
-        on this machine.
+      ValueError: for another name, or if the data are missing. The error names the shortest way to
+        get the data on this machine.
     """
     checks.choice('name', name, RECIPES)
     file = npz_file(name, data_dir)
@@ -83,7 +84,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = Registry(
 
 
 def unknown(argument: str, name: object, valid: Iterable[str]) -> errors.InvalidError:
-    """Builds the error for a data set that is not among the valid names, with other sources.
+    """Builds the error for an unknown data set; the error also names other sources of data.
 
     Args:
       argument: name of the argument.

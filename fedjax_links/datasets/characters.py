@@ -21,7 +21,7 @@ def encode(texts: Sequence[str], *, argument: str = 'texts') -> NDArray[np.uint8
     """Encodes texts of one length.
 
     Args:
-      texts: E of them, of L characters each.
+      texts: E texts of L characters each.
       argument: what to name in an error.
 
     Returns:
@@ -45,7 +45,7 @@ def encode_next(after: Sequence[str], *, argument: str = 'after') -> NDArray[np.
     """Encodes the single characters that follow texts as labels, int32[E].
 
     Raises:
-      ValueError: for none, or other than single characters.
+      ValueError: for no entries, or entries that are not single characters.
     """
     tokens = encode(after, argument=argument)
     if tokens.shape[1] != 1:

@@ -124,10 +124,10 @@ def check_fits(argument: str, array: np.ndarray, dtype: DTypeLike) -> None:
 def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows of numbers of one shape, or images of one size, into an array.
 
-    Images are Pillow's, or mappings whose ``bytes`` it decodes. One channel of 16 or 32 bits keeps
-    its numbers, [height, width, 1]. 8 bits of grey (Pillow's mode ``L``) become
-    uint8[height, width, 1]. All other images, such as black and white (mode ``1``), become
-    uint8[height, width, 3]. Numbers of 64 bits become 32, as JAX has them by default.
+    Images are Pillow's, or mappings whose ``bytes`` Pillow decodes. One channel of 16 or 32 bits
+    keeps its numbers, [height, width, 1]. 8 bits of grey (Pillow's mode ``L``) become uint8[height,
+    width, 1]. All other images, such as black and white (mode ``1``), become uint8[height, width,
+    3]. Numbers of 64 bits become 32, as is JAX's default.
 
     Args:
       argument: what to name in an error.
@@ -135,8 +135,8 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
         hold numbers or flags.
 
     Raises:
-      ValueError: if they are not finite numbers, differ in shape, or do not fit into 32 bits, or if
-        an image cannot be decoded without loss.
+      ValueError: if entries are not finite numbers, rows differ in shape, numbers do not fit into
+        32 bits, or an image cannot be decoded without loss.
     """
     if hasattr(rows, 'columns') and hasattr(rows, 'iloc'):
         array = _stack_frame(argument, rows)
@@ -184,7 +184,7 @@ def _row_of(argument: str, row: Any) -> np.ndarray:
     if hasattr(row, 'getbands'):
         return _pixels(argument, row)
     array = np.asarray(row)
-    # Such as a row of flags and floats, which a frame holds as objects.
+    # An example is a row of flags and floats, which a frame holds as objects.
     return np.asarray(array.tolist()) if array.dtype == object else array
 
 
@@ -205,7 +205,7 @@ def _decode(argument: str, row: Mapping[str, Any]) -> Any:
 
 def _pixels(argument: str, image: Any) -> np.ndarray:
     """Returns the numbers of an image [height, width, channels], none of which is clipped."""
-    # Pillow reduces 16-bit colours to 8 bits when it decodes. Until then `tile` has their form.
+    # Pillow reduces 16-bit colours to 8 bits when it decodes. Before that, `tile` names 16 bits.
     for tile in getattr(image, 'tile', ()):
         if not is_deep(image) and ';16' in str(tile[-1]):
             requirement = 'have 8 bits a channel where images are in colour'
@@ -251,14 +251,14 @@ def number_owners(
     Args:
       argument: what to name in an error.
       owners: [E], the name of each example's owner, all of one kind: texts, numbers, dates, ...
-      names: names of the first clients, by number. Owners that are not among these get the
-        following numbers, in the sorted order of their names.
+      names: names of the first clients, by number. All other owners get the numbers after these, in
+        the sorted order of their names.
 
     Returns:
       The number of each example's owner, int32[E], and all names by number.
 
     Raises:
-      ValueError: if an owner is missing, names are of several kinds, or ``names`` repeats one.
+      ValueError: if an owner is missing, names are of several kinds, or ``names`` repeats a name.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
         got = errors.text_of(names)

@@ -34,7 +34,7 @@ def digits(*, seed: int = 0) -> Dataset:
       ValueError: if the seed is out of range.
 
     References:
-      Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998 (its test part).
+      Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998 (the test part).
     """
     rng = numpy_random.generator(seed, 'DS')
     # A file of scikit-learn, whose own reader takes a second: pixels and a label in each row.
@@ -70,15 +70,16 @@ def synthetic_images(
 ) -> Dataset:
     """Draws images of classes that a small network can learn, without any file.
 
-    Class c has a pattern g_c, a random sum of plane waves of at most three periods per side. It is
-    squeezed into [0, 1] and partly shared by all classes. An example of class c at pixel p is
+    Class c has a pattern g_c, a random sum of plane waves of at most three periods per side. The
+    pattern is squeezed into [0, 1], and all classes share a part of it. An example of class c at
+    pixel p is
 
     ``x(p) = clip(g_c(p + s (a + B (p - 1/2) + elastic(p))) + s n(p), 0, 1)``
 
-    with s the difficulty, a Gaussian shift a, stretch B and smooth elastic field, and white
-    noise n of standard deviation 0.5. At difficulty 0 all examples of a class are its pattern.
-    Draws for one seed are the same for every difficulty, and training and test data do not depend
-    on each other's number.
+    with s the difficulty, a Gaussian shift a, stretch B and smooth elastic field, and white noise n
+    of standard deviation 0.5. At difficulty 0 all examples of a class are its pattern. For one
+    seed, the random draws are the same at every difficulty. Training data do not depend on
+    ``num_test``, nor test data on ``num_train``.
 
     Args:
       num_train: E, at least 1.
@@ -103,10 +104,10 @@ def synthetic_images(
     for size in shape:
         checks.static_int('shape', size, maximum=4096)
     pixels = math.prod(shape)
-    # Held as drawn, in the order of their owners, and on the device.
+    # Images are held as drawn, in the order of their owners, and on the device.
     bytes_per_image = 16 * pixels + 4
     checks.fits('num_train', num_train, (num_train + num_test) * bytes_per_image)
-    # Complex fields, their real parts and what is mixed of them, while they are made.
+    # While patterns are made: complex fields, their real parts, and the mixed patterns.
     checks.fits('num_classes', num_classes, 40 * num_classes * pixels * _FINENESS**2)
     streams = [numpy_random.generator(seed, 'SI', part) for part in range(3)]
     patterns = _patterns(streams[0], num_classes, shape, difficulty)
@@ -183,10 +184,10 @@ def _draw(
 
 
 def _displacements(row: _Floats, column: _Floats) -> tuple[_Floats, _Floats]:
-    """Returns the fields [K, height * width] that displacements sum up, and their scales [K].
+    """Returns the fields [K, height * width] whose random sums are displacements, and scales [K].
 
-    Scales are standard deviations at difficulty 1, as fractions of a side. They are those of a
-    shift, of an entry of the linear map less the identity, and of elastic waves of up to two half
+    A scale is the standard deviation of a field's coefficient at difficulty 1, as a fraction of a
+    side. The fields are a shift, the two terms of the stretch, and elastic waves of up to two half
     periods per side.
     """
     waves = [(i, j) for i in range(3) for j in range(3) if i + j]

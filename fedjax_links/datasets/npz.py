@@ -1,4 +1,4 @@
-"""Checks data sets as arrays, and stores them in plain npz files, which load fast."""
+"""Checks data sets as arrays, and stores data sets in plain npz files, which load fast."""
 
 import dataclasses
 import os
@@ -22,22 +22,23 @@ PathLike = str | os.PathLike[str]
 class Dataset:
     """Holds a labelled data set: examples to train on, their owners, and examples to test on.
 
-    Real features become float32, and integer ones keep their type. The compiled program scales
-    pixels uint8 to [0, 1], and looks up tokens of any integer type.
+    Real features become float32; integer features keep their type. The compiled program scales
+    pixels uint8 to [0, 1], and looks up tokens of any integer type. An example's owner is the
+    client that has it.
 
     Attributes:
       train_features: [E, ...].
-      train_labels: int32[E], classes numbered from 0; or int32[E, L], tokens, where negative ones
-        do not count.
+      train_labels: int32[E], classes numbered from 0; or int32[E, L], tokens, of which negative
+        ones do not count.
       train_clients: the owner of each example, names or numbers [E], which become int32[E]; None
-        for data without owners. Owners are numbered in the sorted order of their names, first
-        those with training examples.
+        for data without owners. Owners with training examples are numbered first, then all others,
+        each in the sorted order of names.
       test_features: [T, ...], examples of the same shape; None for none.
       test_labels: like ``train_labels``.
       test_clients: the owner of each test example, like ``train_clients``.
       num_classes: C; one more than the largest label by default.
-      client_names: the name of each owner, by number; they become texts. If they are set,
-        ``train_clients`` and ``test_clients`` must be such numbers.
+      client_names: the name of each owner, by number, as texts. If they are given,
+        ``train_clients`` and ``test_clients`` must be numbers of these names.
 
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is not a class, or a feature is not
@@ -55,7 +56,7 @@ class Dataset:
     client_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Checks that everything fits together, and numbers classes and owners."""
+        """Checks that all fields fit together, and numbers classes and owners."""
         if self.test_features is not None and self.test_labels is None:
             raise errors.invalid('test_labels', 'be given with `test_features`', None)
         if self.test_labels is not None and self.test_features is None:
@@ -195,7 +196,7 @@ def from_npz(path: PathLike) -> Dataset:
     if not file.is_file():
         raise errors.invalid('path', 'name an npz file', file)
     if not zipfile.is_zipfile(file):
-        # NumPy would take it for a pickle, and propose to load that.
+        # NumPy would take the file for a pickle, and propose to load the pickle.
         requirement = 'name an intact npz file of numbers'
         raise errors.invalid('path', requirement, f'{file}, which is no npz')
     arrays = _read_arrays(file)
@@ -216,7 +217,7 @@ def from_npz(path: PathLike) -> Dataset:
 
 
 def _read_arrays(file: pathlib.Path) -> dict[str, Any]:
-    """Reads the arrays of a data set from a file; others are None, which are not read."""
+    """Reads the arrays of a data set from a file; None for arrays that are not read."""
     try:
         with np.load(file, allow_pickle=False) as loaded:
             return {key: loaded[key] if key in _KEYS else None for key in loaded.files}
@@ -247,8 +248,8 @@ def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
     if source:
         arrays[_SOURCE] = np.array(source)
     file = paths.as_path(path, 'path')
-    # Readers see the old file or the new one, never a part of it. No other thread or machine that
-    # writes the file has this name.
+    # Readers see the old file or the new one, never a part of a file. No other thread or machine
+    # that writes the file uses this temporary name.
     temporary = file.with_name(f'.{file.name}.{secrets.token_hex(8)}.tmp')
     try:
         with open(temporary, 'wb') as stream:

@@ -1,4 +1,4 @@
-"""Reads data sets that others prepared: LEAF's JSON, and images of TensorFlow Datasets.
+"""Reads data sets that other projects prepared: LEAF's JSON, and images of TensorFlow Datasets.
 
 JSON in LEAF's form is ``{"users": [...], "user_data": {user: {"x": [...], "y": [...]}}}``. What
 TensorFlow Datasets prepared is read without TensorFlow and without a network.
@@ -23,7 +23,7 @@ from fedjax_links.datasets import characters
 from fedjax_links.datasets.columns import stack_features, stack_labels
 from fedjax_links.datasets.npz import Dataset, PathLike, data_root
 
-# Examples that are decoded together: one by one takes three times as long.
+# How many examples are decoded together; one by one, decoding takes three times as long.
 _CHUNK_SIZE = 1024
 # The entry of LEAF's JSON that each column is made of.
 _ENTRIES = {'features': 'x', 'labels': 'y'}
@@ -42,7 +42,7 @@ Encode = Callable[[Sequence[Any]], np.ndarray]
 
 
 class Encoding(NamedTuple):
-    """Makes arrays of the entries of users.
+    """Makes arrays of the entries of users, who are the clients of LEAF's data.
 
     Attributes:
       features: makes features of entries ``x``; its errors are about ``features``.
@@ -55,7 +55,7 @@ class Encoding(NamedTuple):
     num_classes: int = 0
 
     def read(self, path: PathLike) -> dict[str, np.ndarray]:
-        """Reads features, labels and clients (users' names), by file and user in their order.
+        """Reads features, labels and clients (users' names), in the order of files and users.
 
         Args:
           path: a file, or a folder of which all ``*.json`` files are read.
@@ -97,7 +97,7 @@ def from_leaf(
 
     Args:
       path: a file, or a folder of which all ``*.json`` files are read, of examples to train on.
-      test: the same for examples to test on, of the same users or of others.
+      test: the same for examples to test on, of the same users or of other users.
       encode: a name in `ENCODINGS`; None takes numbers as they are. ``'characters'`` is for texts,
         such as Shakespeare's, whose labels are the next characters. ``'pixels'`` is for square
         images of numbers in [0, 1], such as FEMNIST's.
@@ -122,7 +122,7 @@ def from_leaf(
 
 
 def _read(encoding: Encoding, argument: str, path: PathLike) -> dict[str, np.ndarray]:
-    """Reads columns; a mistake in the files is one in the argument that named them."""
+    """Reads columns; errors about the files name the argument that gave the path."""
     try:
         return encoding.read(path)
     except errors.InvalidError as error:
@@ -196,13 +196,13 @@ def from_tfds(
 ) -> Dataset:
     """Reads prepared images with labels in a format of random access, such as array_record.
 
-    Only files are read: data that are not there are an error at once, never a download. Preparing
-    them, ``tfds build NAME --file_format=array_record``, needs TensorFlow; reading does not.
+    Only files are read: missing data are an error at once, never a download. To prepare data with
+    ``tfds build NAME --file_format=array_record`` needs TensorFlow; to read the data does not.
 
     Args:
       name: as TensorFlow Datasets calls it, such as ``'mnist'``, ``'emnist/balanced'`` or, with a
-        version, ``'mnist:3.0.1'``. Its examples have an ``image`` of fixed shape and uint8 pixels,
-        and a class ``label``.
+        version, ``'mnist:3.0.1'``. Examples of the data set must have an ``image`` of fixed shape
+        and uint8 pixels, and a class ``label``.
       data_dir: folder with the prepared data, by default ``TFDS_DATA_DIR`` from the environment or
         else ``~/tensorflow_datasets``.
       train: splits that make the training data, one after the other.
@@ -264,7 +264,7 @@ def _read_splits(builder: Any, splits: Sequence[str]) -> tuple[np.ndarray, list[
 
 
 def _folder(path: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder of a version: the path itself, or the newest version in it."""
+    """Returns the folder of a version: the path itself, or the newest version in this folder."""
     described = [
         *path.glob('dataset_info.json'),
         *path.glob('*.*.*/dataset_info.json'),

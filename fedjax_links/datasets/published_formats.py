@@ -1,8 +1,8 @@
-"""Reads data sets as their publishers distribute them.
+"""Reads data sets in the files that their publishers distribute.
 
 A reader takes the folder of the published files and returns what a `Dataset` is made of, pixels as
-uint8. Nothing is unpickled. Data with owners are read piece by piece, with the number and name of
-every owner.
+uint8. Nothing is unpickled. Data with owners (the client that has each example) are read a part at
+a time, with the number and name of every owner.
 """
 
 import csv
@@ -31,8 +31,8 @@ def find_file(folder: pathlib.Path, name: str) -> pathlib.Path:
     """Returns the path of a published file, or of its uncompressed form if only that is there.
 
     Args:
-      folder: where it should be.
-      name: its name as published, such as ``train-images-idx3-ubyte.gz``.
+      folder: where the file should be.
+      name: the file's name as published, such as ``train-images-idx3-ubyte.gz``.
     """
     file = folder / name
     raw = folder / name.removesuffix('.gz')
@@ -186,7 +186,7 @@ class OwnedImages:
       label: column of the classes.
       owner: column of the owners.
       shape: height, width and channels; images of another size are cut to these proportions about
-        their centre and scaled.
+        their centre, and then scaled.
       num_classes: C.
       train: splits that make the training data, one after the other.
       test: splits that make the test data, if any.

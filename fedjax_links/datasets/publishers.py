@@ -1,9 +1,9 @@
-"""Downloads published data and converts them to the npz that `images` and `text` read.
+"""Downloads published data and converts the data to the npz that `images` and `text` read.
 
 `RECIPES` holds addresses, checksums and the reader of each data set. ``files.csv`` lists addresses,
 sizes and SHA-256 of the files, as TensorFlow Datasets or the publisher records them. CINIC-10 has
-an MD5 only. Fed-ISIC 2019 and half of CelebA's files have no checksum; their addresses name a
-revision, and their sizes are approximate.
+an MD5 only. Fed-ISIC 2019 and half of CelebA's files have no checksum. The addresses of these files
+name a revision, and their sizes are approximate.
 """
 
 import csv
@@ -23,7 +23,8 @@ class File(NamedTuple):
     """Describes a published file.
 
     Attributes:
-      url: its address. The part after the last slash is its name on a mirror and on the disk.
+      url: its address. The part after the last slash is the file's name on a mirror and on the
+        disk.
       size: bytes.
       digest: ``'sha256:...'`` or ``'md5:...'``, as published; empty if none is published.
     """
@@ -108,15 +109,16 @@ def fetch(
       name: a name in `RECIPES`.
       data_dir: folder of the npz, see `npz.data_root`; downloaded files go to its ``downloads``.
       mirror: address of a folder with files of the same names, to use instead of the publisher. Or
-        a folder on this machine that holds the files, which are not verified. Of data in parquet
-        files it may hold a part.
+        a folder on this machine that holds the files, which are not verified. If the files are
+        parquet, the folder may hold only some of them.
       progressbar: whether to show the progress of each file on the standard error.
 
     Returns:
       The npz, whose `npz.source_of` is the folder or address of the files.
 
     Raises:
-      ValueError: if the download fails, if files are not the published ones, or the disk is full.
+      ValueError: if the download fails, if files differ from the published files, or if the disk is
+        full.
       ImportError: if files must be downloaded and pooch is not installed.
     """
     checks.flags(progressbar=progressbar)
@@ -155,7 +157,7 @@ def _local_folder(
 
 
 def _read(name: str, recipe: Recipe, folder: pathlib.Path, argument: str) -> Dataset:
-    """Reads published files in a folder, some of which have no checksum that was verified.
+    """Reads published files in a folder; some files may not have been verified by a checksum.
 
     Args:
       name: of the data set.
@@ -214,7 +216,7 @@ def _download(
     """Downloads a file to a folder, unless the folder has it.
 
     Raises:
-      ValueError: if the download fails, or if the file is not the published one.
+      ValueError: if the download fails, or if the file differs from the published file.
     """
     import pooch
     import requests  # a dependency of pooch

@@ -1,4 +1,4 @@
-"""Finds data sets that the system's package manager installed, and says how to get one.
+"""Finds data sets that the system's package manager installed, and says how to get a data set.
 
 Debian's packages put data sets into ``/usr/share/datasets``, in the publisher's files.
 """

@@ -1,7 +1,8 @@
-"""Pages, which are pictures with title and caption, and figures, which are numbers and a picture.
+"""Draws pages (a picture with title and caption) and computes figures (numbers and a picture).
 
-A figure is a function of plain options that returns a `FigureResult`, named by ``module:factory``.
-The section ``quick`` of a config says how to show the same with less computation.
+A figure is a function of plain options that returns a `FigureResult`. Its config names the function
+as ``module:factory``. The section ``quick`` of the config changes options so that the figure takes
+less computation.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ PICTURE = 'figure.png'
 NUMBERS = 'figure.csv'
 TEXT = 'figure.md'
 
-# Captions have letters of 8.5 points, titles the size that matplotlib gives them.
+# Captions have letters of 8.5 points, and titles have matplotlib's size.
 _LETTERS_PER_INCH = 14
 _LINE_INCHES = 0.17
 _TITLE_LETTERS_PER_INCH = 10
@@ -72,7 +73,7 @@ def save_page(
     size: tuple[float, float],
     stand_ins: dict[str, str] | None = None,
 ) -> None:
-    """Writes a picture as a file, see `render`; a file that no command wrote is kept."""
+    """Writes a picture as a file, see `render`. Never overwrites a file that no command wrote."""
     picture = render(draw, title=title, caption=caption, size=size, stand_ins=stand_ins)
     outputs.write('workdir', path.parent, [(path.name, picture)])
 
@@ -92,8 +93,8 @@ def render(
       title: wrapped above.
       caption: wrapped below; may be empty.
       size: inches of the picture, to which the lines of caption and title are added.
-      stand_ins: what replaces names that no installed font can write, by name; new ones are added,
-        see `plot.scripts`.
+      stand_ins: by name, the text that replaces a name which no installed font can write. New
+        entries are added, see `plot.scripts`.
 
     Returns:
       A PNG.
@@ -162,7 +163,7 @@ class FigureResult(NamedTuple):
     """Holds the numbers of a figure, and how to draw them.
 
     Attributes:
-      columns: by name, all of the same length; figure.csv has them.
+      columns: by name, all of the same length, as in figure.csv.
       table: the few numbers to read.
       draw: draws on an empty matplotlib figure.
     """
@@ -191,7 +192,7 @@ def stack(parts: Sequence[Section]) -> dict[str, np.ndarray]:
 
 
 def build(config: Section) -> FigureResult:
-    """Computes the numbers of a figure, whose fields `FigureConfig` describes.
+    """Computes the numbers of a figure from its config, whose fields `FigureConfig` describes.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -211,7 +212,7 @@ def check(config: Section) -> FigureConfig:
     """Returns the fields of a figure's config, without computing the figure.
 
     Raises:
-      ValueError: naming a field that it cannot have, or a wrong value.
+      ValueError: naming a field that no figure's config has, or a wrong value.
     """
     declared = fields.declared(FigureConfig)
     schema.check(config, declared)
@@ -228,7 +229,7 @@ def write(folder: Path, config: Section, result: FigureResult) -> None:
     Args:
       folder: created if missing; files in it that no command wrote are not overwritten.
       config: the config.
-      result: what `build` returned for it.
+      result: what `build` returned for the config.
     """
     import pandas
 

@@ -22,8 +22,8 @@ def load(section: resolver.Section | None) -> Mapping[Any, Any]:
     """Returns the numbers that a paper prints.
 
     Args:
-      section: ``name``, a ``module:factory`` that returns the numbers by what they belong to, and
-        its options; None for no paper.
+      section: a mapping of ``name``, a ``module:factory``, and the options of this factory; None
+        for no paper. The factory returns the paper's numbers by what each number belongs to.
 
     Returns:
       The numbers; empty without a paper.

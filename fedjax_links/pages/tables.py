@@ -27,7 +27,7 @@ _LATEX = str.maketrans(
         **{sign: f'\\{sign}' for sign in '&%$#_{}'},
     }
 )
-_ARROWS = ' ↑↓'  # Follow numbers at an edge of what was tried.
+_ARROWS = ' ↑↓'  # Follow numbers at an edge of the tried values.
 _BEST = ' (best)'  # Follows bold cells where text cannot be bold, as in a terminal.
 
 
@@ -102,9 +102,9 @@ class Table(NamedTuple):
         """Returns a `pandas.DataFrame` with the printed numbers, and ``attrs['caption']``.
 
         A column ``loss`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``loss``,
-        ``loss ±``, ``loss [±]`` and ``loss *``, if any cell has them. A number is NaN if a run
-        diverged or the cell is empty or ``-``. Columns with other cells stay text. For a column
-        with bold cells, ``loss (best)`` marks these.
+        ``loss ±``, ``loss [±]`` and ``loss *``, each if any cell has that part. A number is NaN if
+        a run diverged or the cell is empty or ``-``. Columns with other cells stay text. If the
+        column has bold cells, ``loss (best)`` marks the rows of these.
         """
         import pandas
 
@@ -171,7 +171,7 @@ def _in_a_line(text: str) -> str:
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    """Returns whether a column holds numbers, and nothing else but what stands for none."""
+    """Returns whether a column holds numbers, and otherwise only signs for a missing number."""
     others = [cell for cell in cells if not _CELL.match(cell)]
     return len(others) < len(cells) and all(cell in _NO_NUMBER for cell in others)
 
@@ -198,7 +198,7 @@ def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
 def as_markdown(text: str, *, in_table: bool = False) -> str:
     """Escapes HTML, links, emphasis and, in a table, bars, so that a page shows the text as it is.
 
-    Code between backticks, as captions have it, stays code if every line closes its own.
+    Code between backticks, as captions have it, stays code if every line closes its own backticks.
     """
     lines_close_code = all(line.count('`') % 2 == 0 for line in text.splitlines())
     if lines_close_code and not re.search(r'``|\\`', text):
@@ -218,7 +218,7 @@ def _escape_prose(text: str) -> str:
 
 
 def _bold_markdown(cell: str) -> str:
-    """Returns a cell of Markdown in bold, with its stars as letters, which would end it."""
+    """Returns a cell of Markdown in bold, with stars escaped, as a star would end the bold text."""
     parts = re.split('(`[^`]+`)', cell)  # code at the odd indices
     parts[::2] = [re.sub(r'(?<!\\)\*', r'\\*', part) for part in parts[::2]]
     return f'**{"".join(parts)}**'
