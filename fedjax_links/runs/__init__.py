@@ -1,7 +1,8 @@
 """Reads, merges and follows runs on disk (`folder` says what a run's folder holds).
 
-A run is in shards where several processes run different lanes, on machines with one disk or
-several. Until it is merged, the folder of such a run also holds
+A lane is one algorithm, pattern, grid point and seed. A run is in shards where several processes
+run different lanes, on machines with one disk or several. Until it is merged, the folder of such a
+run also holds
 
 * ``lanes.json``: which lane belongs to which shard;
 * ``claims/``: a file for every shard and lane that some process holds (`storage.file_locks`);

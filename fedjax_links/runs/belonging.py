@@ -1,4 +1,8 @@
-"""Checks that lanes belong to one run: another run may have lanes of the same labels."""
+"""Checks that lanes belong to one run: another run may have lanes of the same labels.
+
+A lane is one algorithm, pattern, grid point and seed. Its identity is digests of its programs and
+data (`LaneIdentity`).
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +20,7 @@ from fedjax_links.storage.identity import (
 )
 
 Described = Mapping[str, tuple[Mapping[str, Any], LaneIdentity | None]]
-"""Labels and identities of lanes, by their names."""
+"""Labels and identity of each lane, by the lane's name."""
 
 
 def check_same_programs(argument: str, lanes: Described, facts: RunFacts) -> None:
@@ -25,7 +29,7 @@ def check_same_programs(argument: str, lanes: Described, facts: RunFacts) -> Non
     Args:
       argument: what named the folder.
       lanes: of the run.
-      facts: of the run; nothing is compared if they say that a user allowed a change.
+      facts: of the run; nothing is compared if the facts say that a user allowed a change.
 
     Raises:
       ValueError: naming the lane and what differs.
@@ -52,8 +56,8 @@ def _difference(
 ) -> str | None:
     """Says how two lanes differ in more than their seeds; None if they do not.
 
-    Where seeds redraw how many examples clients have, programs differ by seed as well. Then the
-    digest of the first seed's lane, which both hold, decides alone.
+    Where seeds redraw how many examples clients have, programs differ by seed as well. Then only
+    the digest of the first seed's lane decides, which both identities hold as ``series``.
     """
     if first == identity or _share_first_lane(first, identity):
         return None
@@ -67,7 +71,7 @@ def _difference(
 
 
 def _share_first_lane(first: LaneIdentity, identity: LaneIdentity) -> bool:
-    """Returns whether both lanes are known to be of one series and version."""
+    """Returns whether both lanes are known to differ in their seeds alone, and have one version."""
     is_known = bool(first.series and identity.series)
     is_one_version = first.version == identity.version
     return is_known and is_one_version and are_of_one_series(first, identity)
@@ -76,16 +80,16 @@ def _share_first_lane(first: LaneIdentity, identity: LaneIdentity) -> bool:
 def check_lanes_of_run(
     argument: str, folder: Path, lanes: Described, facts: RunFacts
 ) -> None:
-    """Refuses lanes at the first point whose programs or data are not those of the folder.
+    """Refuses lanes at the first grid point with programs or data of another run.
 
     Args:
       argument: what named the folder.
       folder: of the run.
-      lanes: of it.
-      facts: likewise; as in `check_same_programs`.
+      lanes: of the run.
+      facts: of the run, as in `check_same_programs`.
 
     Raises:
-      ValueError: naming the lane, or the file if it holds no identity.
+      ValueError: naming the lane, or the identity file if that file holds none.
     """
     values = documents.read_json(folder, run_files.IDENTITY)
     if values is None or run_files.CHANGED in facts:

@@ -1,7 +1,7 @@
 """Checks what a run folder holds when it is read: a folder is data, and may be anybody's.
 
-Types and sizes are checked where files are read. So all code after that finds what a run writes,
-and no number in a file decides how much memory or time is spent.
+Types and sizes are checked where files are read. So all later code finds what a run writes, and no
+number in a file decides how much memory or time is spent.
 """
 
 import math
@@ -13,8 +13,12 @@ from fedjax_links.core.checks import is_text
 from fedjax_links.core.records import LaneLabels, RunFacts, Section
 
 STAGES = 'tuning', 'main', 'tie'
-"""Stages of lanes, in the order in which one process runs them."""
-# More than any run has. They bound the memory and the time that a file can take.
+"""Stages of lanes, in the order in which one process runs them.
+
+A lane is one algorithm, pattern, grid point and seed. It is a trial of tuning, a lane of the main
+results, or a lane at a near tie of tuning.
+"""
+# More than any run has. These limits bound the memory and the time that a file can take.
 MAX_LINES = 10**7
 _MAX_SHARDS = 10**5
 _MAX_DEPTH = 50
@@ -41,7 +45,7 @@ def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
 
 
 def is_plain(value: object, depth: int = _MAX_DEPTH) -> bool:
-    """Returns whether a value is a number, a text or None, or lists or sections of such.
+    """Returns whether a value is a number, a text or None, or lists or sections of these.
 
     Args:
       value: from JSON.
@@ -162,11 +166,11 @@ _POSSIBLE_OF_TUNING: Mapping[str, _Check] = {
 
 
 def check_facts(where: object, facts: object) -> None:
-    """Refuses what is not the description of an experiment.
+    """Refuses facts that do not describe an experiment.
 
     Args:
       where: the file, for errors.
-      facts: what it holds.
+      facts: what the file holds.
 
     Raises:
       ValueError: naming the file and the first invalid fact.
@@ -244,7 +248,7 @@ _DIVISION: Mapping[str, Callable[[Any], bool]] = {
 
 
 def check_division(where: object, values: object) -> None:
-    """Refuses what does not say how lanes are divided into shards.
+    """Refuses values that do not say how lanes are divided into shards.
 
     Raises:
       ValueError: naming the file.
@@ -262,13 +266,13 @@ def check_division(where: object, values: object) -> None:
 
 
 def check_about(where: object, about: object) -> None:
-    """Refuses what no save of a lane says about its lane.
+    """Refuses a description of a lane that no save of a lane has.
 
     Raises:
       ValueError: naming the file.
     """
     fields: Mapping[str, Any] = about if isinstance(about, Mapping) else {}
-    if 'place' in fields:  # Version 0.1.0 names the position so.
+    if 'place' in fields:  # Version 0.1.0 calls the position ``place``.
         requirement = (
             'be written by this version; the older one that wrote it can resume it '
             '(--start_over sets it aside)'
@@ -301,7 +305,7 @@ def _are_lane_labels(labels: object) -> bool:
 
 
 def check_labels(where: object, labels: LaneLabels, facts: RunFacts) -> None:
-    """Refuses a lane of an algorithm or a pattern that a description does not have.
+    """Refuses a lane whose algorithm or pattern the facts of the run do not have.
 
     Raises:
       ValueError: naming what is unknown.

@@ -1,4 +1,7 @@
-"""Compares two runs bit for bit, and finds the first difference."""
+"""Compares two runs bit for bit, and finds the first difference.
+
+A run consists of lanes: a lane is one algorithm, pattern, grid point and seed.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +33,9 @@ class Difference(NamedTuple):
       round: rounds completed.
       lane: the labels of the lane, as text.
       name: of the metric, or the path of the state's leaf.
-      first: the value of the first run, as text; in a leaf, of the first entry that differs.
-      second: the value of the second run.
+      first: the value of the first run, as text. For a leaf, the value of its first entry that
+        differs.
+      second: likewise, the value of the second run.
       entry: the indices of that entry in the leaf; empty for a single number.
       num_entries: how many entries of the leaf differ.
     """
@@ -59,11 +63,11 @@ class Comparison(NamedTuple):
     """Describes how two runs differ.
 
     Attributes:
-      sections: lines on what differs besides numbers, by title: ``config.json`` if both have one,
-        else ``experiment.json``; ``environment``, such as versions and devices; `ONLY_FIRST` and
-        `ONLY_SECOND`.
-      metric: the first difference of metrics of common lanes, in tuning first, then by round; None
-        if there is none.
+      sections: by title, lines on differences besides numbers. Titles are ``config.json`` if both
+        have one, else ``experiment.json``; ``environment``, such as versions and devices;
+        `ONLY_FIRST` and `ONLY_SECOND`.
+      metric: the first difference of metrics of common lanes: tuning lanes first, then by round.
+        None if there is none.
       leaf: the first difference of states saved after the same round; None if there is none.
       compared: how many common lanes, lines and states were compared, as text.
     """
@@ -100,8 +104,8 @@ class Comparison(NamedTuple):
 def compare(first: str | Path, second: str | Path) -> Comparison:
     """Compares two run folders bit for bit.
 
-    Lanes are matched by their labels, so neither their order nor that of lines matters. Metrics
-    that are not finite are stored without their value: any two of them are equal.
+    Lanes are matched by their labels, so the order of lanes and the order of lines do not matter.
+    Metrics that are not finite are stored without their value, so any two such metrics are equal.
 
     Args:
       first: a run folder.
@@ -111,8 +115,8 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
       What differs.
 
     Raises:
-      ValueError: if either holds no run or is an archive, which has no lanes, or its files were
-        changed.
+      ValueError: if either folder holds no run, is an archive (which has no lanes), or has changed
+        files.
     """
     first = paths.as_path(first, 'first')
     second = paths.as_path(second, 'second')
@@ -137,7 +141,7 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
         f'{len(pairs)} lanes in common, {num_lines} lines of metrics, '
         f'{num_states} states'
     )
-    # All states are compared, not just those before the first difference, to verify every file.
+    # All states are compared, also after the first difference, to verify every file.
     leaf_differences = list(_state_differences(pairs))
     return Comparison(
         sections=sections,
@@ -195,7 +199,7 @@ def _common_states(one: LaneRecord, other: LaneRecord) -> set[int]:
 
 
 def _metric_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
-    """Yields differences of metrics by round, those of tuning first, as it decides the rest."""
+    """Yields differences of metrics by round, tuning lanes first, since tuning decides the rest."""
     lines: list[tuple[bool, int, int]] = []
     for index, (one, other) in enumerate(pairs):
         is_main = one.labels['stage'] == 'main'
@@ -255,8 +259,8 @@ def _leaf_pairs(
 ) -> Iterator[tuple[str, str, str]]:
     """Yields the path of each leaf of two descriptions, and the JSON of both values.
 
-    Two sections, or two lists, are compared entry by entry, where a missing one counts as empty.
-    Anything else is a leaf. In JSON, 1 differs from 1.0, and 0.0 from -0.0.
+    Two sections, or two lists, are compared entry by entry. A missing section or list counts as
+    empty. Anything else is a leaf. In JSON, 1 differs from 1.0, and 0.0 from -0.0.
     """
     present = [value for value in (first, second) if value is not _MISSING]
     are_sections = all(isinstance(value, Mapping) for value in present)
@@ -273,7 +277,7 @@ def _leaf_pairs(
 
 
 def _entries_by_path(value: object, path: str) -> dict[str, object]:
-    """Returns the entries of a section or a list; none of `_MISSING`."""
+    """Returns the entries of a section or a list; no entries for `_MISSING`."""
     if isinstance(value, Mapping):
         return {f'{path}.{name}'.removeprefix('.'): value[name] for name in value}
     if isinstance(value, list | tuple):

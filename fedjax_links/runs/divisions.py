@@ -1,4 +1,8 @@
-"""Records which shard runs which lane, and names the files that lock a shard or a lane."""
+"""Records which shard runs which lane, and names the files that lock a shard or a lane.
+
+A lane is one algorithm, pattern, grid point and seed. A shard is the part of a run's lanes that one
+process runs at a time.
+"""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -18,14 +22,15 @@ class RunDivision:
     """Describes how the lanes of a run are divided into shards.
 
     Attributes:
-      count: into how many shards.
-      by: ``'program'``, or ``'seed'`` where shards run on machines of several kinds.
+      count: the number of shards.
+      by: what lanes are divided by: ``'program'``, or ``'seed'`` where shards run on machines of
+        several kinds.
       lanes: the shard of every lane, tuning included, by the lane's name.
       optional: names of lanes that run only if results ask for them.
-      requested: the optional lanes that results have asked for, as far as is known.
-      ended: whether results will ask for no more optional lanes. They may ask while seeds are added
-        until all comparisons are decided.
-      fingerprint: of the machine of the first shard; None before any.
+      requested: the optional lanes that results have asked for so far.
+      ended: whether results will ask for no more optional lanes. Results may ask while seeds are
+        added until all comparisons are decided.
+      fingerprint: of the machine of the first shard; None before a shard has run.
     """
 
     count: int

@@ -14,18 +14,18 @@ from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_file
 
 CSV = 'metrics.csv'
 _MAX_LETTERS = 200
-"""Of the name of a point; disks take names of up to 255 bytes."""
+"""The most letters of a point's name; disks take names of up to 255 bytes."""
 
 
 def export(folder: str | Path, to: str | Path) -> list[str]:
     """Writes a run's last states, metrics and links; the run is only read.
 
     * ``states/<algorithm>/<pattern>/<point>/<seed>.npz`` is the state of a main lane at its last
-      checkpoint, models among its leaves. It has one array per leaf, by dotted path:
-      ``algorithm.server.Dense_0.kernel``. The point is ``column=value,...``, or ``all`` without a
-      grid; characters unfit for file names are quoted, as ``%2F``. A long point, such as one of
-      vectors, is cut and ends with its digest. An npz holds bfloat16 as float32, which changes no
-      value.
+      checkpoint, models included. A lane is one algorithm, pattern, grid point and seed. The npz
+      has one array per leaf, by dotted path: ``algorithm.server.Dense_0.kernel``. The point's name
+      is ``column=value,...``, or ``all`` without a grid. Characters unfit for file names are
+      quoted, as ``%2F``. A long name, such as of a point with vectors, is cut and ends with a
+      digest. An npz holds bfloat16 as float32, which changes no value.
     * ``metrics.csv`` has all lines of metrics. NaN and missing fields are empty.
     * ``links.npz`` has the recorded links, masks as bool[T, N] and edges as bool[T, N, K].
 
@@ -60,8 +60,8 @@ def archive(
 ) -> list[str]:
     """Writes the few small files that reports need of a run; the run is only read.
 
-    The files have checksums, see `checksummed_npz`. They have no states and links, so no run can
-    be resumed from an archive.
+    The files have checksums, see `checksummed_npz`. The files have no states and no links, so no
+    run can be resumed from an archive.
 
     Args:
       folder: a run folder, finished or not.
@@ -72,8 +72,8 @@ def archive(
       The files.
 
     Raises:
-      ValueError: if the folder holds no run, ``to`` is the folder of a run, or for metrics that are
-        unknown or lack the main one.
+      ValueError: if the folder holds no run, ``to`` is the folder of a run, or ``metrics`` has an
+        unknown metric or lacks the main metric.
     """
     run = runs.read(folder)
     source = paths.as_path(folder)
@@ -98,7 +98,7 @@ def archive(
 
 
 def _target(to: str | Path) -> Path:
-    """Returns the folder to write to; refuses that of a run."""
+    """Returns the folder to write to; refuses the folder of a run."""
     target = paths.as_path(to, 'to')
     if (target / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)

@@ -1,26 +1,30 @@
-"""A run folder: what an experiment leaves on disk, and how it is read (`stores` writes it).
+"""Reads a run folder, which holds what an experiment leaves on disk (`stores` writes it).
+
+A lane is one algorithm, pattern, grid point and seed; trials of tuning are lanes too. Lanes that
+differ in their seeds alone are a series.
 
 * ``config.json``: the config as run; absent for experiments made in Python.
-* ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need;
-  ``numerics``, what of JAX's settings its draws and rounding depend on; of a forked run also
-  ``forked_from`` and ``at_round``; ``on_a_mesh`` if its lanes ran on meshes, which round
-  differently.
+* ``experiment.json``: what reports need (labels, metrics and their directions, grid, seeds), and
+  ``numerics``, the settings of JAX that change draws and rounding. A forked run also has
+  ``forked_from`` and ``at_round``. A run on meshes, which round differently, has ``on_a_mesh``.
 * ``environment.json``: versions, devices, cores and flags of the last start.
-* ``identity.json``: of which programs and data the run is, and of which version of this package
-  (`storage.identity`); ``examples.npz`` what tells its examples apart.
+* ``identity.json``: digests of the run's programs and data, and the version of this package
+  (`storage.identity`); ``examples.npz``: a hash of each example.
 * ``checkpoints/<lane>@<round>.npz``: the last two saves of each lane (`checkpoints`): labels, lines
-  of metrics so far, and the state; none of lanes that were tried in tuning and are done.
-* ``checkpoints/<lane>@<round>.part<k>.npz``: of a save of several processes, the rows of divided
-  client tables that process k held; they are read with the save.
-* ``metrics.jsonl``: the lines of all lanes, in the order of lanes, and nothing else: whatever reads
-  a run takes them from the lanes. While a run goes on it ends with the first lane that is not done,
-  with lines that are not saved yet. One flat line per lane and evaluation; NaN and infinities are
-  null. Lines of lanes that are not ``finite`` have ``first_bad_round``, counted from 0.
+  of metrics so far, and the state. Lanes of tuning that are done have no state.
+* ``checkpoints/<lane>@<round>.part<k>.npz``: for a save of several processes, the rows of divided
+  client tables that process k held. These rows are read with the save.
+* ``metrics.jsonl``: a copy of the lines of all lanes, in the order of lanes; other code reads the
+  lines from the saves of lanes. While a run goes on, the file ends with the first lane that is not
+  done, whose last lines may not be saved yet. Each line is one evaluation of one lane; NaN and
+  infinities are null. Lines of lanes that are not ``finite`` have ``first_bad_round``, counted from
+  0.
 * ``links.npz``: realised links, one bit each.
-* ``clients.npz``: losses, laws and metrics of clients, computed from the problem for reports.
+* ``clients.npz``: losses and metrics of clients, and exact facts about links (laws), computed from
+  the problem for reports.
 
-Each of them but ``environment.json`` and ``metrics.jsonl``, which are derived, proves itself: JSON
-by a digest among its fields, an npz by its comment (`checksummed_npz`).
+Each file but ``environment.json`` and ``metrics.jsonl`` has a digest of its content: JSON among its
+fields, an npz in its comment (`checksummed_npz`).
 """
 
 import contextlib
@@ -65,20 +69,21 @@ _NEEDED_FACTS = {'algorithms', 'num_rounds'}
 
 @dataclasses.dataclass(frozen=True)
 class LaneRecord:
-    """Holds the saves of a lane, and what they say.
+    """Holds the saves of a lane, and what the saves say.
 
     Attributes:
-      name: names its files.
-      labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
-      position: the index of its series among those of its algorithm and stage, and the index of
-        its seed.
+      name: with which the lane's files begin.
+      labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of the lane's grid
+        point.
+      position: the index of the lane's series among all series of this algorithm and stage, and the
+        index of the lane's seed.
       round: rounds completed.
       lines: of metrics.
       states: the files that hold a state, by rounds completed, ascending.
-      files: all of its files, likewise.
-      fingerprint: of the machine that saved it last (`environment.fingerprint`); None where an
-        older version did.
-      identity: of its programs and data; None likewise.
+      files: all files of the lane, likewise.
+      fingerprint: of the machine that saved the lane last (`environment.fingerprint`); None if an
+        older version saved it.
+      identity: digests of the lane's programs and data; None likewise.
     """
 
     name: str
@@ -102,13 +107,13 @@ class LaneRecord:
 
     @property
     def point(self) -> Point:
-        """Returns the value of each column that its algorithm, pattern or problem takes."""
+        """Returns the value of each column that the lane's algorithm, pattern or problem takes."""
         return {
             name: value for name, value in self.labels.items() if name not in _LABELS
         }
 
     def text(self) -> str:
-        """Formats its labels in a line."""
+        """Formats the lane's labels in a line."""
         stage = [] if self.labels['stage'] == 'main' else [self.labels['stage']]
         shown = [f'{name} {v}' for name, v in self.labels.items() if name != 'stage']
         return ', '.join([*stage, *shown])
@@ -119,7 +124,7 @@ def read(folder: str | Path, *, verify: bool = True) -> Results:
 
     Args:
       folder: what ``--workdir`` was, or the folder of an archive (`checksummed_npz`).
-      verify: whether to verify that no bit of the lanes' files has changed, for which all is read.
+      verify: whether to read the lanes' files in full, and verify that no bit has changed.
 
     Returns:
       The columns up to the last save.
@@ -172,7 +177,7 @@ def lanes(folder: str | Path, *, verify: bool = True) -> list[LaneRecord]:
 def _lane_now(
     folder: Path, name: str, files: Mapping[int, Path], *, verify: bool
 ) -> LaneRecord:
-    """Reads a lane from its last file, also if a later one replaces that meanwhile."""
+    """Reads a lane from its last file, even if a later file replaces that file meanwhile."""
     try:
         return lane_of(files, verify=verify)
     except (checkpoints.DamagedError, FileNotFoundError):
@@ -188,7 +193,7 @@ def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
     pattern = '*' if lane is None else glob.escape(lane)
     for path in sorted((folder / CHECKPOINTS).glob(f'{pattern}@*.npz')):
         lane, _, round = path.stem.rpartition('@')
-        if round.isdecimal():  # Otherwise it is a part of a save.
+        if round.isdecimal():  # Else a part of a save.
             by_lane.setdefault(lane, {})[int(round)] = path
     return {lane: dict(sorted(files.items())) for lane, files in by_lane.items()}
 
@@ -201,7 +206,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
       verify: as in `read`.
 
     Raises:
-      checkpoints.DamagedError: if that file was changed.
+      checkpoints.DamagedError: if the last file was changed.
     """
     last = max(files)
     about, lines = checkpoints.read(files[last], verify=verify)
@@ -235,7 +240,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
 
 
 def _check_earlier_save(path: Path) -> None:
-    """Refuses an earlier save of another lane or round, unless it is damaged or removed by now."""
+    """Refuses an earlier save of another lane or round; a damaged or removed save is no error."""
     try:
         _check_name(path, *checkpoints.read(path, verify=False))
     except (errors.InvalidError, OSError):
@@ -244,7 +249,7 @@ def _check_earlier_save(path: Path) -> None:
 
 
 def _check_name(path: Path, about: Section, lines: Sequence[str]) -> None:
-    """Refuses what is no save, and a file with the name of another lane or round.
+    """Refuses a file that is no save, or that has the name of another lane or round.
 
     Raises:
       ValueError: naming the file, and the name that it should have.
@@ -265,13 +270,13 @@ def _check_name(path: Path, about: Section, lines: Sequence[str]) -> None:
 def order(
     labels: LaneLabels, position: Sequence[int], facts: RunFacts
 ) -> tuple[int, int, tuple[int, ...]]:
-    """Returns the sort key of a lane, so that lanes lie as one process runs them one by one."""
+    """Returns the sort key of a lane: lanes sort as a single process runs them, one by one."""
     stage = checking.STAGES.index(labels['stage'])
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(position)
 
 
 def in_order(lanes: Iterable[LaneRecord], facts: RunFacts) -> list[LaneRecord]:
-    """Sorts lanes in the order in which one process runs them one by one."""
+    """Sorts lanes in the order in which a single process runs them."""
     lanes = list(lanes)
     for lane in lanes:
         checking.check_labels(lane.name, lane.labels, facts)
@@ -285,10 +290,10 @@ def read_description(
 
     Args:
       folder: its path.
-      argument: what named it, for errors.
+      argument: what named the folder, for errors.
 
     Returns:
-      The facts, and the config; None for an experiment made in Python.
+      The facts, and the config, which is None for an experiment made in Python.
 
     Raises:
       ValueError: if the folder holds no run.

@@ -1,9 +1,9 @@
-"""Names the files of a lane."""
+"""Names the files of a lane, which is one algorithm, pattern, grid point and seed."""
 
 import re
 
 _SERIES_SEPARATOR = re.compile(r'(?<=.)-(?=\d{4,}-.+-\d+$)')
-"""Matches before what may be the series index in the name of a lane."""
+"""Matches the hyphen before a possible series index in the name of a lane."""
 
 
 def lane_name(stage: str, algorithm: str, pattern: str, series: int, seed: int) -> str:
@@ -13,7 +13,8 @@ def lane_name(stage: str, algorithm: str, pattern: str, series: int, seed: int) 
       stage: ``'tuning'``, ``'main'`` or ``'tie'``.
       algorithm: label.
       pattern: label.
-      series: the index of its series among those of its algorithm and stage.
+      series: the index of the lane's series among all series of this algorithm and stage. A series
+        is the lanes that differ in seed alone.
       seed: of the lane.
     """
     name = f'{algorithm}-{series:04d}-{pattern}-{seed}'

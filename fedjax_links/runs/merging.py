@@ -1,7 +1,7 @@
 """Merges the shards of a run into the files that a run in one piece has.
 
-All folders are compared before anything is written. Lanes are also compared with what the merged
-tuning chose.
+A shard is the part of a run's lanes that one process runs. All folders are compared before anything
+is written. Lanes are also compared with the values that the merged tuning chose.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ _COPIED = (
     LINKS,
     CLIENTS,
 )
-"""Files beside the checkpoints that the full run takes from the first part that has them."""
+"""Files beside the checkpoints. The full run takes each from the first folder that has it."""
 
 
 def merge(
@@ -75,11 +75,11 @@ def merge(
     All folders, the target among them, are compared before anything is written.
 
     Args:
-      folders: of the shards: one that they shared, or several.
-      into: the folder of the full run, new or one of these; by default the only one.
+      folders: the folders of the shards: one folder that all shards used, or several.
+      into: the folder of the full run, new or one of ``folders``; by default the only folder.
       allow_mixed: whether lanes of different seeds may have run on machines of different kinds.
         Differences at one seed are still exact.
-      allow_changed: whether they may be of different programs or data. Each report then says so.
+      allow_changed: whether lanes may be of different programs or data. Each report then says so.
 
     Returns:
       The metrics of the full run.
@@ -148,7 +148,7 @@ def _check_mergeable(
 
 
 def _argument(folder: Path, target: Path) -> str:
-    """Returns what named a folder: ``workdir`` the full run, ``folders`` the other shards."""
+    """Returns the argument that named a folder: ``workdir`` or, for other shards, ``folders``."""
     return 'workdir' if folder == target else 'folders'
 
 
@@ -208,7 +208,7 @@ def _gather_files(
 
 
 def _divisions_of(parts: Sequence[Path]) -> list[RunDivision]:
-    """Reads how each part says that the run is divided; a run in one piece says nothing."""
+    """Reads how each folder says that lanes are divided; a run in one piece says nothing."""
     divisions = [read_division(part) for part in parts]
     return [division for division in divisions if division is not None]
 
@@ -233,7 +233,7 @@ def _best_of_each_lane(
 ) -> tuple[dict[str, LaneRecord], dict[str, Path]]:
     """Reads the longest save of each lane.
 
-    Of each folder only the last save counts. If it is damaged, the lane is missing there.
+    Of each folder only the last save counts. If that save is damaged, the folder lacks the lane.
 
     Returns:
       The lanes, and the damaged saves, both by the lane's name.
@@ -258,7 +258,7 @@ def _check_complete(
     facts: RunFacts,
     target: Path,
 ) -> None:
-    """Refuses to merge a run of which lanes are missing."""
+    """Refuses to merge a run that lacks lanes."""
     done = {
         name for name, lane in best.items() if lane.round >= rounds_of_lane(name, facts)
     }
@@ -288,7 +288,7 @@ def _describe_missing(
     expected: Mapping[str, int],
     divisions: Sequence[RunDivision],
 ) -> str:
-    """Counts the missing lanes, and names the first of them and their shards."""
+    """Counts the missing lanes, and names the first missing lanes and their shards."""
     text = f'{len(missing)} of {len(expected)}: {_first_of(missing)}'
     if divisions:
         shards = sorted({expected[name] for name in missing})
@@ -308,10 +308,11 @@ def check_kinds(
     *,
     allow_mixed: bool = False,
 ) -> None:
-    """Refuses lanes of one run whose bits may differ because their machines do.
+    """Refuses lanes of one run whose bits may differ because their machines differ.
 
     Args:
-      fingerprints: seeds of lanes, and fingerprints of the machines that ran them; None if unknown.
+      fingerprints: of each lane, the seed, and the fingerprint of the machine that ran it; None if
+        unknown.
       allow_mixed: whether lanes of different seeds may have run on machines of different kinds.
         Differences at one seed are still exact.
 

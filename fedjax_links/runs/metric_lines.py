@@ -42,14 +42,14 @@ def parse_row(line: bytes | str) -> MetricsRow:
 
 
 def _is_cell(value: object) -> bool:
-    """Returns whether a value is neither list nor section, or a plain one (`is_plain`)."""
+    """Returns whether a value can be a cell: no list or section, or a plain one (`is_plain`)."""
     return not isinstance(value, list | dict) or is_plain(value)
 
 
 def check_columns(
     where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
-    """Refuses metrics that no run of this description writes.
+    """Refuses metrics that no run with these facts writes.
 
     Raises:
       ValueError: naming the folder and the column.
@@ -58,7 +58,7 @@ def check_columns(
         return
     _check_label_columns(where, columns, facts)
     _check_metric_columns(where, columns, facts)
-    is_tuning = columns['stage'] == dataset.TUNING  # with seeds of its own
+    is_tuning = columns['stage'] == dataset.TUNING  # tuning has seeds of its own
     if {*columns['seed'][~is_tuning].tolist()} - {*facts['seeds']}:
         raise errors.invalid('folder', 'hold lines of known seeds', where)
     num_rounds = facts['num_rounds']
@@ -81,7 +81,7 @@ def check_columns(
 def _check_metric_columns(
     where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
-    """Refuses lines of an algorithm without the metric of one of its models."""
+    """Refuses lines of an algorithm that lack the metric of one of its models."""
     for label in {*columns['algorithm'].tolist()}:
         for model in facts['models'][label]:
             name = f'{model}/{facts["metric"]}'
@@ -103,7 +103,7 @@ _KINDS_OF_COLUMNS = {
 def _check_label_columns(
     where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
-    """Refuses lines that lack a label, or have one that is not in the description."""
+    """Refuses lines that lack a label, or have a label that is not in the facts."""
     have_one_length = len({len(column) for column in columns.values()}) == 1
     for name, kinds in _KINDS_OF_COLUMNS.items():
         is_there = name in columns and columns[name].dtype.kind in kinds
@@ -125,9 +125,9 @@ def _check_label_columns(
 def _check_tuning_lines(
     where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
-    """Refuses lines of tuning that no run of this description writes.
+    """Refuses lines of tuning that no run with these facts writes.
 
-    They are of known seeds and values, and of no more trials than a run has.
+    Valid lines have known seeds and values, and are of no more trials than any run has.
     """
     is_tuning = columns['stage'] == dataset.TUNING
     if not is_tuning.any():
@@ -162,7 +162,7 @@ def _check_num_scores(
 
 
 def _are_known(column: np.ndarray, values: list[object]) -> bool:
-    """Returns whether each entry of a column is missing or one of some values."""
+    """Returns whether each entry of a column is missing or among known values."""
     known = list(map(dataset.as_tuple, values))
     for value in dataset.as_tuples(column).tolist():
         is_missing = value is None or value != value

@@ -1,7 +1,8 @@
-"""Finds the lanes that a run in one piece lacks.
+"""Finds the lanes that a run in one piece (not divided into shards) lacks.
 
-A shard records the names of all lanes. A run in one piece has only its description, which does not
-say which columns of the grid an algorithm or a pattern takes. Their lanes say that.
+A lane is one algorithm, pattern, grid point and seed. A shard records the names of all lanes. A run
+in one piece records only its facts, which do not say which columns of the grid an algorithm or a
+pattern takes. The lanes of the algorithm and the pattern say that.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,14 +22,15 @@ def of_run_in_one_piece(
     """Describes the lanes that a run in one piece lacks.
 
     Args:
-      lanes: all that are there.
-      columns: their metrics; only those of a run with tuning are read.
+      lanes: all lanes in the run's folder.
+      columns: the lanes' metrics; they are read only if the run has tuning.
       facts: of the run.
 
     Returns:
-      Texts such as ``fedpbc on links, seed 1``. A near tie that has a lane needs one for each seed,
-      as a point of the grid does. With seeds until decided, the last seed of a series is not
-      known, so the seeds beyond the last one that is there do not count as missing.
+      Texts such as ``fedpbc on links, seed 1``. A near tie of tuning that has a lane needs a lane
+      for each seed, as a point of the grid does. Where seeds are added until all comparisons are
+      decided, the last seed is not known. Then seeds after the last one present do not count as
+      missing.
     """
     missing: list[str] = []
     for algorithm in facts['algorithms']:
@@ -84,9 +86,10 @@ def _missing_seeds(
 
 
 def _needed_seeds(present: Collection[int], facts: RunFacts) -> list[int]:
-    """Returns the seeds that a series must have.
+    """Returns the seeds that an algorithm, pattern and point must have.
 
-    With seeds until decided they are the least number, and all up to the last one that is there.
+    Where seeds are added until all comparisons are decided, these are all seeds up to the last one
+    present. They are at least the configured least number of seeds.
     """
     seeds = facts['seeds']
     if 'until' not in facts:
@@ -98,5 +101,5 @@ def _needed_seeds(present: Collection[int], facts: RunFacts) -> list[int]:
 
 
 def _values(point: grids.Point, columns: Iterable[str]) -> _Values:
-    """Returns the values of a point in some columns, which can be compared."""
+    """Returns the values of a point in some columns, in a form that can be compared."""
     return tuple(dataset.as_tuple(point.get(name)) for name in columns)

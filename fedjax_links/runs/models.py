@@ -1,4 +1,7 @@
-"""Reads models of a run's lanes from their saves; imports no code from the run's folder."""
+"""Reads models of a run's lanes from their saves; imports no code from the run's folder.
+
+A lane is one algorithm, pattern, grid point and seed.
+"""
 
 import re
 import zipfile
@@ -31,19 +34,18 @@ def model(
     """Reads a model that a run has saved.
 
     Args:
-      folder: of the run, finished or not. Or an npz: a state that ``export`` wrote, or arrays by
-        dotted name, ``Dense_0.kernel``.
+      folder: of the run, finished or not. Or an npz file: a state that ``export`` wrote, or arrays
+        by dotted name, ``Dense_0.kernel``.
       lane: labels that only one lane has, ``{'algorithm': 'fedavg', 'seed': 0}``, or the lane's
-        name, with which its files begin. May be left out if the run has one lane, and must be for
-        an npz.
+        name, with which its files begin. May be None if the run has only one lane; None for an npz.
       name: ``'server'``, or ``'client_mean'`` where clients keep models: the mean over all clients.
-      at_round: rounds completed at the save; the last save by default. A run keeps the last two. To
-        be left out for an npz.
+      at_round: rounds completed at the save; the last save by default. A run keeps the last two
+        saves. None for an npz.
 
     Returns:
-      The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; one array if the
-      model is one. A list with an entry without arrays, such as an empty layer, becomes a
-      dictionary by index. `problems.with_initial_params` takes all of these.
+      The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; or a single array
+      if that is the model. A list that has an entry without arrays, such as an empty layer, becomes
+      a dictionary by index. `problems.with_initial_params` takes all these forms.
 
     Raises:
       ValueError: if the folder holds no run, no such lane or save, or a file was changed.
@@ -80,7 +82,7 @@ def model(
 
 
 def _lies_in(prefix: str, key: str) -> bool:
-    """Returns whether a leaf is that field of a state, or part of it."""
+    """Returns whether a leaf is the field ``prefix`` of a state, or a part of this field."""
     return key == prefix or key.startswith((f'{prefix}.', f'{prefix}['))
 
 
@@ -88,7 +90,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
     """Reads the arrays of an npz by name, with a dot in front unless the name is empty."""
     requirement = 'be a folder of a run or a readable npz'
     if path.is_file() and not zipfile.is_zipfile(path):
-        # NumPy would take it for a pickle, and propose to load that.
+        # NumPy would take the file for a pickle, and propose to load the pickle.
         raise errors.invalid('folder', requirement, f'{path}, which is no npz')
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -99,7 +101,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
-    """Finds the one main lane of a name, or with some labels."""
+    """Finds the main lane that has a name, or that alone has some labels."""
     records = _main_lanes(folder)
     if isinstance(lane, str):
         by_name = {record.name: record for record in records}
@@ -204,7 +206,7 @@ def _key_of(step: re.Match[str]) -> str | int:
 
 
 def _part_of_another(path: str) -> errors.InvalidError:
-    """Builds the error for names such as ``a`` and ``a.b``, of which one would be in the other."""
+    """Builds the error for names such as ``a`` and ``a.b``, where ``a`` cannot also be an array."""
     requirement = 'hold arrays of which none is a part of another by its name'
     return errors.invalid('folder', requirement, path.removeprefix('.'))
 

@@ -1,4 +1,8 @@
-"""Reports the progress of a run and of its shards from the names of their files."""
+"""Reports the progress of a run and of its shards from the names of files.
+
+A lane is one algorithm, pattern, grid point and seed. A shard is the part of a run's lanes that one
+process runs.
+"""
 
 import contextlib
 import itertools
@@ -25,11 +29,11 @@ class ShardStatus(NamedTuple):
     """Holds the progress of a shard.
 
     Attributes:
-      shard: its number.
-      holder: the process that runs it; None if none does.
-      lanes: how many it has.
-      done: how many of them are done.
-      hours_left: until they are done; None if unknown.
+      shard: the shard's number.
+      holder: the process that runs the shard; None if none does.
+      lanes: number of lanes of the shard.
+      done: number of its lanes that are done.
+      hours_left: until all its lanes are done; None if unknown.
     """
 
     shard: int
@@ -43,15 +47,14 @@ class Status(NamedTuple):
     """Holds the progress of a run.
 
     Attributes:
-      lanes: how many there are, tuning included, as far as its process knew at the start.
-      done: how many of them are done.
-      running: how many some process runs.
-      lost: how many were started, are not done, and no process runs.
+      lanes: number of lanes, tuning included, as far as the run's process knew at the start.
+      done: number of lanes that are done.
+      running: number of lanes that some process runs.
+      lost: number of lanes that were started, are not done, and that no process runs.
       failed: names of lanes whose traceback is kept.
-      shards: all of them.
+      shards: the progress of each shard.
       holders: the processes that run lanes.
-      hours_left: until all lanes are done, if the lost ones were started again now; None if
-        unknown.
+      hours_left: until all lanes are done, if the lost lanes were resumed now; None if unknown.
     """
 
     lanes: int
@@ -71,7 +74,7 @@ def status(folder: str | Path) -> Status:
       folder: of a run, in shards or in one piece.
 
     Raises:
-      ValueError: if it holds no run.
+      ValueError: if the folder holds no run.
     """
     with errors.on_disk(folder):
         facts, _ = read_description(folder)
@@ -83,8 +86,8 @@ class _Lanes(NamedTuple):
 
     Attributes:
       files: the saves of each lane that was started, by rounds.
-      rounds: the rounds that each of these has completed.
-      lengths: the rounds of each lane when it is done, all lanes.
+      rounds: the rounds that each started lane has completed.
+      lengths: for every lane of the run, its rounds when it is done.
     """
 
     files: Mapping[str, Mapping[int, Path]]
@@ -103,8 +106,8 @@ class _ShardProgress(NamedTuple):
 
     Attributes:
       status: for the user.
-      known_lanes: how many lanes of the run its process knows.
-      rounds_left: over all of its lanes.
+      known_lanes: how many lanes of the run the shard's process knows.
+      rounds_left: over all lanes of the shard.
       rounds_per_second: None if unknown.
     """
 
@@ -162,7 +165,7 @@ def _lanes_of_lock(
 ) -> dict[Path, list[str]]:
     """Returns the lanes of each shard, by the file that its process locks, in order.
 
-    A run in one piece is one shard, of the lanes that were started.
+    A run in one piece is one shard, which has the lanes that were started.
     """
     if division is None:
         return {folder / LOCK: list(started)}
@@ -176,7 +179,7 @@ def _lanes_of_lock(
 
 
 def _claims(folder: Path, names: Collection[str]) -> dict[str, bool]:
-    """Returns of each lane that was claimed, among these names, whether a process holds it."""
+    """Returns, for each claimed lane with one of these names, whether a process holds the lane."""
     is_held: dict[str, bool] = {}
     for file in (folder / CLAIMS).glob('*.lock'):
         if file.stem in names:  # Shards have claims, too.
@@ -192,7 +195,7 @@ def _shard_progress(
     lock_info = file_locks.read_info(lock)
     rounds_done = lanes.rounds_done(names)
     num_rounds = sum(lanes.lengths[name] for name in names)
-    # 'ahead' counts the rounds of all lanes that the process knows, those done included.
+    # 'ahead' counts the rounds of all lanes that the process knows, done lanes included.
     rounds_left = max(num_rounds, lock_info.get('ahead', 0)) - rounds_done
     rate = None
     if holder_info is not None:
@@ -228,7 +231,7 @@ def _rounds_per_second(
 def _seconds_between(lock: Path, lanes: Sequence[Mapping[int, Path]]) -> float:
     """Measures seconds from the start of a process to its last save, by the clock of the disk.
 
-    The clocks of two machines may differ by hours; one process wrote all of these files.
+    The clocks of two machines may differ by hours. The files of one lock are from one process.
     """
     last = 0.0
     for files in lanes:

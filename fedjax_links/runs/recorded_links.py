@@ -21,7 +21,7 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
     Returns:
       Arrays by ``<kind>/<pattern>``, and ``<kind>/<pattern>/<seed>`` for further seeds. Kinds are
       ``mask``, packed along the clients, and ``mean_prob``. Some runs also have ``prob``,
-      ``duration``, ``neighbours`` and ``edges``, which are packed as masks. Forks also have the
+      ``duration``, ``neighbours`` and ``edges``; edges are packed as masks are. Forks also have the
       scalars ``first_round`` and ``num_rounds``.
 
     Raises:
@@ -46,8 +46,9 @@ class RecordedLinks(NamedTuple):
       mean_probs: float[N], the mean reported probability, by pattern and seed; NaN where unknown.
       probs: float[T, N], by pattern and seed, where the run logged links.
       durations: float[T], seconds of each round, by pattern and seed, of patterns that have them.
-      neighbours: int32[N, K], by pattern and seed, where there are links between clients.
-      edges: bool[T, N, K], which of these were up, likewise.
+      neighbours: int32[N, K], the neighbours of each client, by pattern and seed, for links between
+        clients.
+      edges: bool[T, N, K], which links to these neighbours were up, likewise.
       first_round: 0 unless the run is a fork.
     """
 
@@ -61,7 +62,7 @@ class RecordedLinks(NamedTuple):
 
 
 def links(folder: str | Path) -> RecordedLinks:
-    """Reads the realised links of a run, masks unpacked; without any pattern if there are none.
+    """Reads the realised links of a run, masks unpacked; fields are empty without links.
 
     Args:
       folder: of a run.
@@ -94,7 +95,7 @@ def links(folder: str | Path) -> RecordedLinks:
 
 
 def _decoding_links(path: object) -> contextlib.AbstractContextManager[None]:
-    """Turns what reading damaged links raises into a mistake of the user."""
+    """Turns what reading damaged links raises into an error that names the user's folder."""
 
     def failed(reason: str) -> errors.InvalidError:
         requirement = f'hold readable links ({LINKS})'
@@ -110,7 +111,7 @@ def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, array in arrays.items():
             kind, _, rest = name.partition('/')
             if kind in ('mask', 'edges'):
-                # Bits are padded to bytes. Another array, not packed, has the shape of a round.
+                # Bits are padded to bytes. An array of another kind has the shape of a round.
                 unpacked_kind = 'neighbours' if kind == 'edges' else 'mean_prob'
                 shape = arrays[f'{unpacked_kind}/{rest}'].shape
                 bits = np.unpackbits(array, axis=-1, count=int(np.prod(shape)))
