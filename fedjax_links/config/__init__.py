@@ -1,1 +1,1 @@
-"""Turns the plain values of a config into objects, by registries of names."""
+"""Turns the plain values of a config into objects, which registries know by name."""

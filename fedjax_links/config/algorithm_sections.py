@@ -1,4 +1,8 @@
-"""Binds the algorithm that a section names, with its client program and values of a grid."""
+"""Binds the algorithm that a section names, with its client program and values of a grid.
+
+A section is a mapping of a name and options. A client program says how clients train. A column of
+the grid is an option with several values, each of which runs.
+"""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -15,15 +19,15 @@ from fedjax_links.core.fields import REQUIRED
 from fedjax_links.core.records import Section
 
 RATE = 'client.learning_rate'
-"""The column of the clients' rate, ``learning_rates`` of ``tuning``."""
+"""The column of the clients' learning rate; ``tuning`` calls its values ``learning_rates``."""
 SERVER_LR = 'server_lr'
-"""The column of the server's rate, ``server_lrs`` of ``tuning``."""
+"""The column of the server's learning rate; ``tuning`` calls its values ``server_lrs``."""
 
 
 def read(
     label: str, section: Section, client: Section, columns: grids.GridColumns
 ) -> tuple[Callable[..., BoundFactory], dict[str, Any]]:
-    """Reads the section of an algorithm, which takes columns of the grid.
+    """Reads the section of an algorithm, and finds the columns of the grid that it takes.
 
     Args:
       label: of the algorithm.
@@ -32,9 +36,9 @@ def read(
       columns: of the grid and of tuning.
 
     Returns:
-      ``columns as keywords -> bound algorithm``, and the default of each column that it takes: the
-      rate of its clients, and columns of the algorithm and of clients. A column without a default
-      is `REQUIRED`.
+      ``columns as keywords -> bound algorithm``, and the default of each column that the algorithm
+      takes: the learning rate of its clients, options of the algorithm and options of its clients.
+      A column without a default has `REQUIRED`.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -57,7 +61,7 @@ def read(
             defaults[name] = nested.value_at(section, path, REQUIRED)
         elif name == SERVER_LR and takes_server_lr and not has_server_lr:
             defaults[name] = REQUIRED
-    # An own rate is the default of `RATE`, which `bind` puts into `client`.
+    # The algorithm's own rate is the default of `RATE`, which `bind` puts into `client`.
     own_client.pop('learning_rate', None)
     section['client'] = own_client
     return functools.partial(bind, label, section, client), defaults
@@ -71,16 +75,16 @@ def _path_in_section(label: str, column: str) -> list[str]:
 def _client_rate(
     label: str, own_client: Section, client: Section, columns: grids.GridColumns
 ) -> Any:
-    """Returns the rate of an algorithm's clients where no grid has a column for it.
+    """Returns the learning rate of an algorithm's clients if no grid has a column of rates.
 
     Args:
       label: of the algorithm.
       own_client: the section ``client`` of the algorithm.
-      client: the one that all algorithms share.
+      client: the section ``client`` that all algorithms share.
       columns: of the grid and of tuning.
 
     Raises:
-      ValueError: if no field sets the rate, or two do.
+      ValueError: if no field sets the rate, or two fields do.
     """
     options = {**client, **own_client}
     if 'learning_rate' not in options:
@@ -114,10 +118,11 @@ def bind(
     """Binds the algorithm of a labelled section.
 
     Args:
-      label: its label, and its name in ALGORITHMS unless the section has one.
+      label: the section's label, which is also the name in ALGORITHMS unless the section has a
+        ``name``.
       section: its options; ``client`` overrides options of the client program.
       client: options of the client program that all algorithms share.
-      **columns: values of columns, which both sections get.
+      **columns: values of columns of the grid, put into both sections.
 
     Returns:
       The factory of the algorithm, bound.
@@ -149,7 +154,7 @@ def bind(
 def _check_not_of_client(
     path: str, options: Options, factory: Factory, program: Factory
 ) -> None:
-    """Raises for an option of an algorithm that is one of its client program."""
+    """Raises for an option of an algorithm that belongs in its section ``client``."""
     accepted = parameters(factory)
     # `decay` is an option of a section `client` that no client program has, see `_bind_client`.
     client_options = {*parameters(program), 'decay'}
@@ -162,7 +167,7 @@ def _check_not_of_client(
 
 
 def _bind_optimizer(path: str, section: Section | str, *args: object) -> BoundFactory:
-    """Binds an optimizer; its rate may be a section, which names a schedule over steps."""
+    """Binds an optimizer; its learning rate may be a section that names a schedule over steps."""
     bound = resolver.bind(path, section, registries.OPTIMIZERS, *args)
     rate = bound.options.get('learning_rate')
     if isinstance(rate, Mapping):
@@ -187,10 +192,10 @@ def _bind_client(path: str, section: Section, program: Factory) -> BoundFactory:
     rate = BoundFactory(path, 'learning_rate', _rate, rate_options)
     decay = options.pop('decay', 'constant')
     schedule = resolver.bind(f'{path}.decay', decay, registries.LEARNING_RATES, rate)
-    # A number would be the rate of all rounds, such as that of a function of the round itself.
+    # It must be a function of the round: a number would be one rate for all rounds.
     options['learning_rate'] = schedule._replace(kind='function')
     batch_size = options.get('batch_size')
-    # 0 stands for the full local data. False equals 0, but is refused as a batch size.
+    # 0 stands for the full local data. False equals 0, but is no valid batch size.
     if type(batch_size) is int and batch_size == 0:
         options['batch_size'] = None
     if options.get('optimizer') is not None:

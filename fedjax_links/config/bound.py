@@ -1,7 +1,7 @@
-"""Imports factories named ``module:factory``, and binds what they are called with.
+"""Imports factories named ``module:factory``, and binds the arguments that they are called with.
 
-A config that the user gives may name any module. What a run folder keeps is data: `check_recorded`
-refuses names outside the package there, unless the user allows them.
+A config that the user gives may name any module. A run folder is data, and may be anybody's:
+`check_recorded` refuses names in it that lead outside the package, unless the user allows them.
 """
 
 import contextlib
@@ -35,8 +35,8 @@ class TracedPlaceholder(NamedTuple):
     """Stands for a number that a program gets as an argument when it runs.
 
     Attributes:
-      column: the column whose value it is.
-      value: the first value, which errors show.
+      column: the column of the grid that the number is a value of.
+      value: the column's first value, which errors show.
     """
 
     column: str
@@ -48,17 +48,17 @@ class TracedPlaceholder(NamedTuple):
 
 
 class BoundFactory(NamedTuple):
-    """Holds a factory with all that it is called with: what a section stands for.
+    """Holds what a section of a config stands for: a factory and all its arguments.
 
     Attributes:
       where: the section's path in the config, for errors.
       name: what the section names.
-      factory: what has that name.
-      options: values, arrays, further bound factories, and placeholders.
-      args: likewise, positional, which are no options.
+      factory: the factory with that name.
+      options: keyword arguments: values, arrays, further bound factories, and placeholders.
+      args: positional arguments, likewise; a section cannot set these.
       kind: the type that the factory has to return, or ``'function'``.
-      is_function: whether `build` returns the factory with its options, without calling it. It is
-        still called once with ``args``, as a check.
+      is_function: whether `build` returns the factory with its options bound, instead of calling
+        it. `build` still calls the factory once with ``args``, as a check.
     """
 
     where: str
@@ -70,7 +70,7 @@ class BoundFactory(NamedTuple):
     is_function: bool = False
 
     def build(self, columns: Point | None = None) -> Any:
-        """Calls the factory, after those of its parts.
+        """Calls the factories among the options, then the factory itself.
 
         Args:
           columns: the values of placeholders, which may be traced.
@@ -101,8 +101,9 @@ class BoundFactory(NamedTuple):
     def _call(self, args: tuple[object, ...], options: Section) -> Any:
         """Calls the factory.
 
-        If the factory is from a library, such as optax, its errors are mistakes in the section. In
-        this package they are bugs. The user's code keeps its traceback.
+        If the factory is from a library, such as optax, its errors are mistakes in the section.
+        Errors of a factory of this package are bugs. Errors of the user's code keep their
+        traceback.
         """
         try:
             with errors.context(self.where):
@@ -135,7 +136,7 @@ def _is_of_package(factory: Factory) -> bool:
 
 
 def _filled(value: Any, columns: Point | None) -> Any:
-    """Returns a value with its factories called and its placeholders replaced."""
+    """Returns a value in which bound factories are called and placeholders replaced."""
     if isinstance(value, BoundFactory):
         return value.build(columns)
     if isinstance(value, TracedPlaceholder):
@@ -155,8 +156,8 @@ FILES: dict[str, Path] = {}
 def importable(folder: Path | str) -> Iterator[None]:
     """Lets ``module:factory`` name modules of a folder, and relative paths its files.
 
-    Modules of Python and of installed packages come first, whatever the files of the folder are
-    called: the packages import them when they are first needed.
+    Modules of Python and of installed packages come before files of the folder with equal names.
+    Packages may import such a module later, when they first need it.
 
     Args:
       folder: usually that of the config file.
@@ -170,14 +171,14 @@ def importable(folder: Path | str) -> Iterator[None]:
         yield
     finally:
         recorded_links.CONFIG_FOLDER.reset(token)
-        sys.path.reverse()  # the last of equal entries goes
+        sys.path.reverse()  # removes the last of equal entries
         sys.path.remove(str(path))
         sys.path.reverse()
         _forget_modules(path, modules_before)
 
 
 def _forget_modules(folder: Path, modules_before: set[str]) -> None:
-    """Removes the modules of a folder that were imported, as another may use the same names."""
+    """Removes the imported modules of a folder, as another folder may use the same names."""
     new = set(sys.modules) - modules_before
     tops = {name.partition('.')[0] for name in new} - modules_before
     folder_modules = {name for name in tops if _lies_in(folder, name)}
@@ -201,7 +202,7 @@ def is_import(name: object) -> TypeGuard[str]:
 def foreign_names(where: str, value: object) -> Iterator[tuple[str, str]]:
     """Lists what a tree of plain values may import from outside the package.
 
-    Every text counts wherever it stands, names of fields too, so that nothing which the resolver
+    Every text counts, wherever it stands, and names of fields too. So no name that the resolver
     would import is missed. Functions of `fedjax_links.papers` are part of the package.
 
     Args:
@@ -240,16 +241,16 @@ def _is_of_papers(name: str) -> bool:
 def check_recorded(
     where: str, value: object, *, allow_imports: bool = False, trusted: object = None
 ) -> None:
-    """Refuses what a run folder keeps if resolving it would import code from elsewhere.
+    """Refuses a value from a run folder if resolving it would import code from outside the package.
 
     Args:
       where: the path of ``value``, for errors.
       value: a section, or a config, as a folder keeps it.
       allow_imports: whether the user lets the folder name any code.
-      trusted: a config from the user; names that it has are allowed.
+      trusted: a config from the user; names in it are allowed.
 
     Raises:
-      RefusedImportError: naming the first path and what stands there.
+      RefusedImportError: naming the first such path and the name there.
     """
     if allow_imports:
         return
@@ -294,7 +295,7 @@ def import_named(where: str, name: str) -> Factory:
 
 
 def _import_module(where: str, name: str, module_name: str) -> types.ModuleType:
-    """Imports the module of ``module:factory``; one that is not there is a user's mistake."""
+    """Imports the module of ``module:factory``; a missing module is the user's mistake."""
     if not all(module_name.split('.')):  # a relative name, or none
         requirement = 'be module:factory, such as mine:my_algorithm'
         raise errors.invalid(where, requirement, name)
@@ -302,7 +303,7 @@ def _import_module(where: str, name: str, module_name: str) -> types.ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
-            raise  # one that the user's module imports
+            raise  # the missing module is one that the user's module imports
     folder = recorded_links.CONFIG_FOLDER.get()
     files = [] if folder is None else [path.stem for path in folder.glob('*.py')]
     near = difflib.get_close_matches(module_name, files, n=1)
@@ -311,7 +312,7 @@ def _import_module(where: str, name: str, module_name: str) -> types.ModuleType:
 
 
 def _refuse_namesake(where: str, name: str, top: str) -> None:
-    """Raises if a module beside the config has the name of another, which was imported instead."""
+    """Raises if a module beside the config was shadowed by another module of the same name."""
     folder = recorded_links.CONFIG_FOLDER.get()
     if folder is None:
         return

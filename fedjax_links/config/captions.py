@@ -1,4 +1,4 @@
-"""Writes captions of configs: what was changed, and values of fields in the text."""
+"""Writes captions of configs: lists changed fields, and fills values of fields into the text."""
 
 import re
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ def with_changes(
     after: Section,
     reason: str = 'Changed from the config',
 ) -> dict[str, Any]:
-    """Returns a config whose caption begins with what is not as in the config before.
+    """Returns a config whose caption begins with what was changed.
 
-    The caption goes along with a run, so that every report and picture made of it says so; two
-    configs with different captions are the same experiment. Values that `fill_in` would put into
-    the caption are those of the config before, since the caption is about that one.
+    The run keeps the caption, so every report and picture made of the run names the changes.
+    Captions are no part of an experiment's identity. The old caption is about ``before``, so
+    `fill_in` takes its values from there.
 
     Args:
       before: the config as its file gives it.
@@ -69,12 +69,12 @@ def _text(value: object) -> str:
 def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
     """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
 
-    So a caption follows the config that it is about. A field of a section that was removed, such as
+    So a caption stays true when its config changes. A field of a section that was removed, such as
     ``tuning``, becomes "not given". Other braces stay.
 
     Args:
       text: a caption.
-      config: that it is about.
+      config: the config that the caption is about.
       is_complete: whether a field that the config lacks is an error; otherwise its braces stay.
 
     Raises:
@@ -100,7 +100,7 @@ def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
 
 def _is_left_out(path: str, config: Section) -> bool:
     """Returns whether a path leads into a section of the schema that this config lacks."""
-    # Not above, since it imports JAX, and commands show their help without it.
+    # Not imported above: the schema imports JAX, and commands show their help without JAX.
     from fedjax_links.config import schema
 
     section, _, rest = path.partition('.')

@@ -1,4 +1,8 @@
-"""Binds the pattern that a section of links names, with the parts that it names in turn."""
+"""Binds the participation pattern that a section ``links`` names, with all its parts.
+
+A section is a mapping of a name and options. Parts are options that are sections themselves, such
+as probabilities, a schedule or another pattern.
+"""
 
 import functools
 import inspect
@@ -18,10 +22,10 @@ from fedjax_links.core.records import Section
 from fedjax_links.participation import PARTICIPATION
 
 _SUGGESTIONS = {'period': 'cycle_length'}
-"""Options that users know from elsewhere, and what they are called here."""
+"""Options that users know by another name, and the name here."""
 
 _FILLED_IN = {'schedule': {'probs'}, 'intervals': {'path', 'format', 'match'}}
-"""By parameter of a pattern, the options of its section that make its value."""
+"""By parameter of a pattern, the options of the section from which the value is made."""
 
 
 def bind_links(
@@ -29,23 +33,23 @@ def bind_links(
 ) -> BoundFactory:
     """Binds the pattern that a section of links names.
 
-    What the factory asks for by parameter name is filled in:
+    Parameters of the factory with these names are filled in:
 
     * ``num_clients`` is the problem's.
-    * ``probs`` come from their section, from a number for everyone, or from a list with one for
-      each client; ``schedule`` from its section.
+    * ``probs`` come from a section, from one number for all clients, or from a list with one for
+      each client. ``schedule`` comes from a section.
     * ``intervals`` are read from the log at ``path``, which has a ``format``. The log's clients are
       the problem's by name where both have names, or by number with ``match='numbers'``.
     * Nested patterns come from nested sections.
 
     Args:
       section: name in PARTICIPATION or `registries.LINKS`, and options.
-      problem: whose clients, and whose labels if the probabilities depend on them.
+      problem: the problem whose clients take part, and on whose labels probabilities may depend.
       path: of the section in the config, for errors.
 
     Returns:
-      What makes the pattern. Schedules and nested patterns among its options are bound too, and all
-      other options are as the factory gets them.
+      The bound factory of the pattern. Schedules and nested patterns among its options are bound
+      too. All other options are as the factory gets them.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -64,7 +68,7 @@ def bind_links(
 def _check_names(
     path: str, options: Options, accepted: Mapping[str, inspect.Parameter]
 ) -> None:
-    """Raises for an option that neither the factory nor what is filled in for it takes."""
+    """Raises for an option that neither the factory takes nor a parameter filled in for it."""
     if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         return
     known = {*accepted}
@@ -95,7 +99,7 @@ def _fill_in_count(
 def _fill_in_intervals(
     path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
-    """Reads the log of a pattern that is played from one."""
+    """Reads the log of a pattern that plays back a log."""
     accepted = parameters(factory)
     if 'intervals' not in accepted:
         return
@@ -130,7 +134,7 @@ def _fill_in_intervals(
 def _fill_in_probs(
     path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
-    """Makes probabilities, and the schedule that they follow, of their sections."""
+    """Makes probabilities and their schedule from the sections ``probs`` and ``schedule``."""
     accepted = parameters(factory)
     if 'schedule' in accepted:
         probs = _make_probs(f'{path}.probs', options.pop('probs', None), problem)
@@ -141,14 +145,14 @@ def _fill_in_probs(
         return
     if 'probs' not in options:
         return
-    # A list has one for each client, except in a user's factory or for several ``patterns``.
+    # A list has a number for each client, except in a user's factory or for several ``patterns``.
     is_section = isinstance(options['probs'], Mapping | str)
     if is_section or (_is_registered(factory) and 'patterns' not in accepted):
         options['probs'] = _make_probs(f'{path}.probs', options['probs'], problem)
 
 
 def _make_probs(path: str, value: Any, problem: Problem) -> np.ndarray:
-    """Makes probabilities float64[N]: a number is everyone's, a list has one for each client."""
+    """Makes probabilities float64[N]: from a number for all, or a list with one for each."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = value.tolist()
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -173,7 +177,7 @@ def _is_registered(factory: Factory) -> bool:
 def _bind_parts(
     path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
-    """Replaces the sections among the options by what they stand for."""
+    """Replaces the sections among the options by the objects that they name."""
     is_registered = _is_registered(factory)
     kinds = factory_options.annotations(getattr(factory, 'factory', factory))
     # `prob` may hold a value for each edge of the graph, so the graph is made first.
@@ -194,7 +198,7 @@ def _bind_parts(
 
 
 def _edges(graph: Any) -> Any:
-    """Stands in for the problem where probabilities are those of a graph's edges."""
+    """Stands in for the problem where probabilities belong to edges of a graph."""
     num_edges = getattr(graph, 'num_edges', 0)
     return types.SimpleNamespace(num_clients=num_edges, data=None)
 
@@ -202,14 +206,14 @@ def _edges(graph: Any) -> Any:
 def _link_part(
     path: str, parameter: str, value: Any, problem: Problem, is_registered: bool
 ) -> Any:
-    """Makes an option of a pattern, or of a part of one.
+    """Makes an option of a pattern, or of a part of a pattern.
 
-    A user's own factory may have options of any name, so `registries.CLIENT_COUNT_TABLES` hold for
+    A user's own factory may have options of any name, so `registries.CLIENT_COUNT_TABLES` apply to
     factories of this package only.
 
     Args:
       path: of the option in the config.
-      parameter: what the factory calls it.
+      parameter: the option's name in the factory.
       value: a plain value, or a section.
       problem: whose clients.
       is_registered: whether the factory is one of this package.
@@ -236,7 +240,7 @@ def _link_part(
 def _bind_part(
     path: str, section: Any, table: registries.Factories, problem: Problem
 ) -> BoundFactory:
-    """Binds a part of a pattern, after its own parts are made."""
+    """Binds a part of a pattern, after the parts of this part are made."""
     bound = resolver.bind(path, section, table)
     is_registered = bound.factory in table.values()
     options = {
@@ -249,12 +253,12 @@ def _bind_part(
 def _bind_patterns(
     path: str, values: Collection[Any], sections: Any, problem: Problem
 ) -> Any:
-    """Binds the patterns in a list; a list without any stays as it is.
+    """Binds the patterns in a list; a list without patterns is returned unchanged.
 
     Args:
       path: of the list in the config.
       values: the list.
-      sections: the types of what names a pattern.
+      sections: the types that name a pattern.
       problem: whose clients.
     """
     if not any(isinstance(value, sections) for value in values):

@@ -1,4 +1,4 @@
-"""Reads and changes configs as trees of plain values, and makes the quick version of one.
+"""Reads and changes configs as trees of plain values, and makes the quick version of a config.
 
 A path is a sequence of names of fields and indices of lists. The section ``quick`` of a config
 has the fields that differ in the short version of the experiment.
@@ -26,10 +26,10 @@ def plain(config: Any) -> Any:
     one dictionary, so that `put` changes what ``ml_collections`` would change.
 
     Args:
-      config: a dictionary, a ConfigDict, or one of their parts; it stays as it is.
+      config: a dictionary, a ConfigDict, or a part of either; not changed.
 
     Raises:
-      ValueError: for a section or a list that holds itself.
+      ValueError: for a section or a list that contains itself.
     """
     try:
         return _plain(config, {})
@@ -61,10 +61,11 @@ def _plain(value: Any, sections: dict[int, Any]) -> Any:
 
 
 def _plain_section(value: Any, sections: dict[int, Any]) -> Any:
-    """Converts a ConfigDict to a dictionary, to the same one each time that it occurs.
+    """Converts a ConfigDict to a dictionary, the same dictionary wherever the ConfigDict occurs.
 
     Args:
-      value: a ConfigDict, a frozen one, or a reference to one; anything else stays as it is.
+      value: a ConfigDict, a FrozenConfigDict, or a reference to either; anything else is returned
+        unchanged.
       sections: as in `_plain`.
     """
     from ml_collections import ConfigDict, FrozenConfigDict  # The import takes 60 ms.
@@ -77,7 +78,7 @@ def _plain_section(value: Any, sections: dict[int, Any]) -> Any:
         return value
     if id(value) in sections:
         return sections[id(value)]
-    # It is entered before its fields, which may lead back to it.
+    # Enter the section before its fields, which may lead back to the section.
     fields = sections[id(value)] = {}
     for name, part in vars(value)['_fields'].items():
         fields[name] = _plain(part, sections)
@@ -105,8 +106,7 @@ def resolved(config: Any, where: str = 'config', *, is_complete: bool = True) ->
       New dictionaries and lists.
 
     Raises:
-      ValueError: for an unset placeholder, and for a reference that cannot be computed from
-        what it refers to.
+      ValueError: for an unset placeholder, and for a reference whose value cannot be computed.
     """
     if isinstance(config, _LEAF):
         return config
@@ -132,7 +132,7 @@ def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
     """Computes the value of a reference.
 
     Raises:
-      ValueError: if it is not set, or cannot be computed.
+      ValueError: if the value is not set, or cannot be computed.
     """
     if _is_missing(reference):
         requirement = 'be given a value'
@@ -145,7 +145,7 @@ def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
 
 
 def is_reference(value: object) -> TypeGuard['FieldReference']:
-    """Returns whether a value is a FieldReference, whose value other fields may share."""
+    """Returns whether a value is a FieldReference, which several fields may share."""
     from ml_collections import FieldReference
 
     return isinstance(value, FieldReference)
@@ -180,14 +180,15 @@ def put(
       path: names and indices of lists; missing sections are made.
       value: the new value.
       where: the part's dotted path, for errors.
-      inplace: whether sections and references change, so that what refers to them changes as well;
-        otherwise the sections on the path are copied, and the config stays as it is.
+      inplace: whether sections and references are changed in place, so that all fields that refer
+        to them change as well. Otherwise the sections on the path are copied, and ``config`` is not
+        changed.
 
     Returns:
-      What replaces the part.
+      The new value of the whole part ``config``.
 
     Raises:
-      ValueError: for a path through what is no section, or past the end of a list.
+      ValueError: for a path through a value that is no section, or past the end of a list.
     """
     if inplace and is_reference(config):
         if path:
@@ -229,7 +230,7 @@ def _as_section(config: Any, name: Any, where: str) -> Any:
 
 
 def section(value: Any) -> Any:
-    """Returns a text as the section with this name and no options, other values unchanged."""
+    """Returns a text as the section with this name and no options, and other values unchanged."""
     return {'name': value} if isinstance(value, str) else value
 
 
@@ -259,9 +260,9 @@ def quick(values: Section) -> dict[str, Any]:
       values: nested dictionaries with a section ``quick``.
 
     Returns:
-      The config with the fields of that section in place of its own. Two sections of the same
-      ``name``, or without one, are merged field by field. A section of another name, or any
-      other value, replaces the field. None removes it.
+      The config, whose fields are replaced by the fields of ``quick``. Two sections of the same
+      ``name``, or both without a name, are merged field by field. A section of another name, or any
+      other value, replaces the field. None removes the field.
 
     Raises:
       ValueError: if there is no section ``quick``.
@@ -285,6 +286,6 @@ def _merged(values: Section, changes: Section) -> dict[str, Any]:
             is_renamed = change.get('name', old_name) != old_name
             merged[name] = change if is_renamed else _merged(old_value, change)
         else:
-            # If the old value is a reference, what refers to it changes as well.
+            # If the old value is a reference, all fields that share the reference change as well.
             merged[name] = put(old_value, (), change, inplace=True)
     return merged

@@ -1,4 +1,4 @@
-"""Names optimizers for configs, and checks the options of those of optax."""
+"""Names optimizers for configs, and checks the options of optax's optimizers."""
 
 import functools
 import inspect
@@ -22,7 +22,7 @@ _SCHEDULES = {'learning_rate', 'weight_decay'}
 _FLAGS = {'bias_correction', 'centered', 'eps_in_sqrt', 'nesterov'}
 _MAY_BE_NONE = {'momentum', *_DTYPES}
 _BIASED = {'b1', 'b2'}
-"""Decays of means whose bias optax always corrects; ``decay`` only on demand."""
+"""Decay rates of running means whose bias optax always corrects (for ``decay`` only on demand)."""
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
     **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
@@ -33,7 +33,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 
 def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
-    """Wraps a factory of optax so that its options are checked, as optax checks none of them."""
+    """Wraps a factory of optax so that its options are checked; optax checks no options."""
     parameters = inspect.signature(factory)
 
     @functools.wraps(factory)
@@ -92,4 +92,4 @@ OPTIMIZERS: Mapping[str, Callable[..., Any]] = Registry(
         **{factory.__name__: factory for factory in _SERVER_OPTIMIZERS},
     }
 )
-"""Optimizers by name; those of optax take the rate as the first argument."""
+"""Optimizers by name; optax's optimizers take the learning rate as the first argument."""

@@ -11,7 +11,7 @@ from fedjax_links.core import errors
 
 
 def check(path: str, value: object) -> None:
-    """Raises unless fields have names and every number is one that the engine can hold.
+    """Raises unless all fields have names and the engine can hold every number.
 
     Other objects, such as a flax module that a script passes, are not checked.
     """
@@ -20,7 +20,7 @@ def check(path: str, value: object) -> None:
             _check_section(path, value)
         case list() | tuple():
             for index, part in enumerate(value):
-                # Errors name a long list of numbers, not the index of one of them.
+                # Errors name a long list of numbers as a whole, not the index of a number.
                 is_number = isinstance(part, int | float)
                 check(path if is_number else f'{path}[{index}]', part)
         case bytes() | bytearray() | complex() | set() | frozenset():
@@ -44,7 +44,7 @@ def _check_section(path: str, section: Mapping[object, object]) -> None:
 
 def _check_float(path: str, value: float) -> None:
     """Raises unless the engine can hold a number."""
-    # The pattern `replay` takes probabilities, where NaN stands for an unknown one.
+    # The pattern `replay` takes probabilities, where NaN stands for an unknown probability.
     is_prob = re.sub(r'(\[\d+\])+$', '', path).endswith('.prob')
     if is_prob and math.isnan(value):
         return

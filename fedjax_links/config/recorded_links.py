@@ -1,7 +1,7 @@
-"""Reads what was recorded: links and models of an earlier run, and logs of availability.
+"""Reads recorded data: links and models of an earlier run, and logs of availability.
 
-A relative path in a config names a file beside the config file (while `CONFIG_FOLDER` names its
-folder), or else one in the working directory, see `locate`.
+A relative path in a config names a file beside the config file (in `CONFIG_FOLDER`, if set). If
+there is none, it names a file in the working directory, see `locate`.
 """
 
 import contextvars
@@ -29,15 +29,15 @@ def locate(argument: str, path: object) -> Path:
     """Returns the file or folder that a path of a config names.
 
     Args:
-      argument: its path in the config, for errors.
+      argument: the argument's path in the config, for errors.
       path: absolute, or relative to the config file's folder or the working directory; ``~`` is
         the home.
 
     Returns:
-      The path beside the config file if that exists, else the path as it is.
+      The path beside the config file if that exists, else the path unchanged.
 
     Raises:
-      ValueError: if it is no path, or empty.
+      ValueError: if ``path`` is no path, or empty.
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
@@ -57,17 +57,18 @@ def recorded(
 
     Round t has the participants of the run's round t, to the bit. After its last round the
     recording starts over. A forked run has recorded only the rounds from the fork on, which keep
-    their numbers. Of links with separate uplink, downlink and compute states, only who took part
+    their numbers. For links with separate uplink, downlink and compute states, only participation
     is recorded. Links between clients are recorded, too.
 
     Reported probabilities are the run's if it logged them (``log: ('links',)``), and NaN otherwise.
-    Algorithms that divide by them need the log.
+    Algorithms that divide by probabilities need that log.
 
     Args:
       folder: of the run.
       num_clients: N, which must be the run's.
       pattern: label of one of its patterns; None if it has only one.
-      seed: one of its seeds, by default the first. Others need ``log: ('links',)`` in that run.
+      seed: one of its seeds, by default the first. Other seeds need ``log: ('links',)`` in that
+        run.
 
     Returns:
       The pattern; it has no carry.
@@ -89,7 +90,7 @@ def recorded(
     if mask.shape[1] != num_clients:
         requirement = f'hold links of {num_clients} clients'
         raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
-    # A fork lacks the first rounds. Shift the others to their own numbers.
+    # A fork lacks the first rounds. Shift the recorded rounds to their own numbers.
     shift = links.first_round
     prob = links.probs.get(label, {}).get(seed)
     if prob is not None:
@@ -102,10 +103,10 @@ def recorded(
 
 
 def _label_of(path: Path, labels: list[str], pattern: str | None) -> str:
-    """Returns the pattern of a run whose links are meant.
+    """Returns the label of the pattern to play back.
 
     Raises:
-      ValueError: if the run has none, or several and none is named.
+      ValueError: if the run has no pattern, or several and ``pattern`` is None.
     """
     if not labels:
         raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
@@ -131,8 +132,9 @@ def read_log(
       argument: where the path stands in the config, for errors.
       reader: of `participation.traces.trace_formats`, its options bound.
       path: as in `locate`.
-      problem: whose clients the log's are; None if it may have any.
-      match: ``'names'``, where both have some, or ``'numbers'``.
+      problem: the problem whose clients the log must have; None if any clients will do.
+      match: how clients of the log and of the problem are matched: by ``'names'``, where both have
+        names, or by ``'numbers'``.
 
     Returns:
       The intervals.
@@ -162,7 +164,7 @@ def read_log(
 
 
 def _read_intervals(argument: str, reader: Reader, file: Path) -> Intervals:
-    """Reads a log; a mistake in it is one of the argument that names the file."""
+    """Reads a log; errors about the log name the argument that gave the file."""
     requirement = 'name a readable log'
     try:
         file.open('rb').close()
@@ -181,7 +183,7 @@ def _read_intervals(argument: str, reader: Reader, file: Path) -> Intervals:
 def _match_names(
     argument: str, intervals: Intervals, file: Path, problem: Problem
 ) -> Intervals:
-    """Orders the clients of a log as the problem's, by name."""
+    """Orders the clients of a log as in the problem, by name."""
     try:
         return intervals.select(problem.client_names, problem.named.others)
     except errors.InvalidError as error:
@@ -199,7 +201,7 @@ def read_params(where: str, section: Section | str) -> Params:
       section: ``folder`` of `runs.model`, and its further options; or a folder alone.
 
     Returns:
-      As `runs.model` does.
+      The parameters, as `runs.model` returns them.
 
     Raises:
       ValueError: naming the option.

@@ -1,7 +1,7 @@
 """Holds tables of what a config can name besides algorithms, patterns and problems.
 
 Each table maps a name to a function. A section of a config has the name, and its other fields are
-the function's arguments. Some tables give their functions a first argument too, which the table's
+the function's arguments. The functions of some tables also get a first argument, which the table's
 docstring names. A name with a colon, ``module:factory``, stands for a user's function with the same
 arguments.
 """
@@ -77,7 +77,7 @@ EVAL_FNS: Factories = Registry(
 
 
 def _check_clients(problem: object) -> None:
-    """Raises unless the argument is a problem, or counts edges in place of clients."""
+    """Raises unless the argument is a problem, or stands in for it with edges as clients."""
     if not hasattr(problem, 'num_clients'):
         contracts.check_problem(problem)
 
@@ -121,7 +121,7 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
     Args:
       problem: the problem, with N clients.
       first: value of the first N // 2 clients.
-      second: value of the others.
+      second: value of the other clients.
     """
     _check_clients(problem)
     for name, value in (('first', first), ('second', second)):
@@ -154,8 +154,8 @@ def _power(
 
     Args:
       problem: the problem, with N clients.
-      exponent: how fast they fall; negative ones let them rise.
-      count: how many weights, such as one for each group, from 1 to N; N by default.
+      exponent: how fast weights fall; with a negative exponent they rise.
+      count: number of weights, from 1 to N, such as the number of groups; N by default.
     """
     _check_clients(problem)
     if count is None:
@@ -227,13 +227,13 @@ def _device_times(
     sigma: Any = 0.0,
     model_bytes: float | None = None,
 ) -> Times:
-    """Makes `Times` of local steps, which vary, and of sending a model to a client and back.
+    """Makes `Times`: of local steps, which vary, and of sending a model to a client and back.
 
     Args:
       problem: the problem.
       step: seconds of a local step: a number, or one for each client (`DEVICE_SPEEDS`).
       uplink: bytes per second that a client sends, likewise.
-      downlink: bytes per second that it receives, likewise.
+      downlink: bytes per second that a client receives, likewise.
       local_steps: local steps in a round.
       sigma: standard deviation of the logarithm of the training time, from round to round, in
         [0, 100]: a number, or one for each client.
@@ -290,7 +290,7 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
     Args:
       num_clients: N.
       path: the file, beside the config file or in the working directory.
-      column: its name in the header.
+      column: the column's name in the header.
     """
     import pandas
 
@@ -323,7 +323,7 @@ TIMES: Factories = Registry({'devices': _device_times})
 """``times`` of `quorum`; the first argument is the problem. Returns `Times`."""
 
 GRAPHS = graphs.GRAPHS
-"""``graph`` of `peers`; those with an argument ``num_clients`` get N."""
+"""``graph`` of `peers`; graphs with an argument ``num_clients`` get N."""
 
 SOJOURNS = durations.SOJOURNS
 """``up`` and ``down`` of `semi_markov`."""

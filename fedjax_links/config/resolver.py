@@ -2,8 +2,8 @@
 
 A section is a name, or a mapping of ``name`` and options, which are the keywords of the Python
 call. A name is an entry of a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a table of
-`registries`), or ``module:factory`` for anything else that can be imported. The folder of a
-config file is importable while it is resolved. Options are checked against the signature of the
+`registries`), or ``module:factory`` for anything else that can be imported. The folder of a config
+file is importable while the config is resolved. Options are checked against the signature of the
 factory, so a new algorithm or pattern needs no edit here. `link_sections` resolves links, and
 `algorithm_sections` resolves algorithms.
 """
@@ -80,7 +80,7 @@ def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Opti
     if not registry:
         raise errors.invalid(path, 'be module:factory', name)
     if not isinstance(name, str) or name not in registry:
-        # None stays None, so that the error says that a name must be given.
+        # None stays None, so that the error asks for a name.
         unknown = str(name) if name else name
         near = entry_known_as(unknown, registry)
         raise errors.unknown_name(path, unknown, registry, near=near)

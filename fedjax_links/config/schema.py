@@ -1,10 +1,11 @@
-"""Declares each field of a config once; everything reads it here.
+"""Declares each field of a config once; all other code reads the declaration here.
 
 `ExperimentConfig` declares the fields of an experiment, with their type, default, meaning, example
-and check. Those that are plain values of an `Experiment` too are inherited from `Settings`. A new
+and check. Fields that are also plain values of an `Experiment` are inherited from `Settings`. A new
 field is one declaration. `read` refuses what the schema does not allow, before anything slow is
-imported. The sections ``client``, ``tuning`` and ``seeds`` have the options of the Python call that
-they stand for, and those that `ClientSection`, `TuningSection` and `SeedsSection` declare.
+imported. The sections ``client``, ``tuning`` and ``seeds`` each have the options of the Python call
+that they stand for. Further options of these sections are in `ClientSection`, `TuningSection` and
+`SeedsSection`.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ _WELL_KNOWN = {
     'links': ('probs', 'schedule'),
     'tuning': ('learning_rates', 'server_lrs'),
 }
-"""Options of sections that users look for at the top level, for hints in errors."""
+"""Options of sections that users look for at the top level; errors hint at their sections."""
 
 
 def _check_names(argument: str, value: Sequence[object]) -> None:
@@ -227,7 +228,7 @@ class ExperimentConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the fields by themselves; whether they fit together shows in `Experiment`."""
+        """Checks each field alone; `Experiment` checks that fields fit together."""
         fields.check_values(self, 'config.')
         last = NUM_SEEDS - self.num_seeds
         checks.static_int('config.first_seed', self.first_seed, minimum=0, maximum=last)
@@ -239,7 +240,7 @@ EXPERIMENT: Mapping[str, Declaration] = fields.declared(ExperimentConfig)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientSection:
-    """Holds the options of ``client`` that are not those of a client program in Python."""
+    """Holds the options of ``client`` that a client program in Python does not have."""
 
     name: str = declare(
         'See :doc:`names/client_programs`, and their options.',
@@ -260,7 +261,7 @@ class ClientSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TuningSection:
-    """Holds the options of ``tuning`` that are not those of `Tuning`."""
+    """Holds the options of ``tuning`` that `Tuning` does not have."""
 
     learning_rates: Sequence[float] = declare(
         'Rates of clients to try.', example=[0.05, 0.1], default=()
@@ -274,7 +275,7 @@ class TuningSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeedsSection:
-    """Holds the options of ``seeds`` that are not those of `UntilDecided`."""
+    """Holds the options of ``seeds`` that `UntilDecided` does not have."""
 
     until: str = declare(
         "``'decided'``: each difference to the baseline has a verdict.",
@@ -310,7 +311,7 @@ def check(config: Section, schema: Mapping[str, Declaration]) -> None:
 
     Args:
       config: nested dictionaries.
-      schema: the fields that it may have.
+      schema: the fields that the config may have.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -339,7 +340,7 @@ def check_required(config: Section, schema: Mapping[str, Declaration]) -> None:
     ]
     if not missing:
         return
-    # Nothing else says as much of what a config is for as its problem.
+    # A config's problem says best what the config is for.
     name = 'problem' if 'problem' in missing else missing[0]
     raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
 
@@ -368,7 +369,7 @@ def read(config: Section) -> ExperimentConfig:
 
 
 def _check_alternatives(config: Section) -> None:
-    """Raises for fields of which a config has both or neither where it needs one."""
+    """Raises for two fields of which a config may have only one, or must have one."""
     if ('links' in config) == ('patterns' in config):
         requirement = "have either 'links' or 'patterns'"
         raise errors.invalid('config', requirement, sorted(config))

@@ -9,11 +9,11 @@ from fedjax_links.core import errors
 
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / 'configs', _PACKAGE.parent / 'configs')
-"""Where an installation has the configs, and where a checkout has them."""
+"""The folders of the configs in an installation and in a checkout."""
 
 
 def configs() -> dict[str, Path]:
-    """Returns the files of the shipped configs by name; none where neither folder has any."""
+    """Returns the files of the shipped configs by name; empty if no folder has them."""
     for folder in _FOLDERS:
         if (folder / 'quickstart.py').is_file():
             return {path.stem: path for path in sorted(folder.glob('*.py'))}
@@ -24,17 +24,17 @@ def locate(config: str, command: str | None = None) -> str:
     """Returns the file that a command line means.
 
     Args:
-      config: a file or the name of a shipped config, with words behind a colon or without.
-      command: what the config is for, so that the nearest name is one that this command takes;
+      config: a file or the name of a shipped config; words may follow after a colon.
+      command: what the config is for, so that an error suggests only names that this command takes;
         any by default.
 
     Returns:
       The file, with the same words. An existing file wins over a name. A text that cannot be a
-      name, because it has a folder or a suffix or is a folder, stays as it is.
+      name, since it has a folder or a suffix or is a folder, is returned unchanged.
 
     Raises:
-      ValueError: for a name that no shipped config has. It names the file of that name with the
-        suffix ``.py``, or the nearest name.
+      ValueError: for a name that no shipped config has. The error suggests the file of that name
+        with the suffix ``.py``, or the nearest name.
     """
     config = os.path.expanduser(config)
     name, colon, words = config.partition(':')
@@ -58,14 +58,14 @@ def locate(config: str, command: str | None = None) -> str:
 
 
 def _of_command(known: Mapping[str, Path], command: str | None) -> list[str]:
-    """Returns the configs whose file names a command; all of them if none does."""
+    """Returns the configs whose file names a command; all configs if none does."""
     named = f'python -m fedjax_links {command} '
     names = [name for name, path in known.items() if named in path.read_text('utf-8')]
     return names or list(known)
 
 
 def _nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """Returns the name that is spelt most alike, the first of equals; None if none is close."""
+    """Returns the name that is spelt most alike, the first of equals; None if no name is close."""
     by_ratio = {
         candidate: difflib.SequenceMatcher(a=candidate, b=name).ratio()
         for candidate in sorted(names)
@@ -75,7 +75,7 @@ def _nearest_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def nearest(path: Path) -> str | None:
-    """Returns what was probably meant by a file that does not exist.
+    """Returns what the user probably meant by a file that does not exist.
 
     Args:
       path: the file.
