@@ -1,1 +1,1 @@
-"""Certifies machines: compares their programs with float64 and with another machine."""
+"""Certifies devices: compares their programs with float64 on a CPU, and with theory."""

@@ -1,9 +1,10 @@
-"""Certifies that the programs of an experiment compute what they say, on this device.
+"""Certifies that the programs of an experiment compute correct results on this device.
 
 A compiler can be wrong. Every program of a run takes a few rounds on this device. Another process
 computes the same rounds in double precision on a CPU (`float64_reference`). Where theory knows the
 mean of a model after some rounds, the mean over many seeds is compared with it. A program that
-differs by more than rounding, or than chance, is off.
+differs by more than rounding, or than chance, is off. A lane, one algorithm, pattern, grid point
+and seed, stands for all lanes that share its program.
 """
 
 import functools
@@ -38,30 +39,30 @@ from fedjax_links.storage import atomic_files, checkpoints, outputs
 
 FILE = 'certificate.json'
 _BOUND = 1e-4
-"""Largest error that is rounding of float32 in a few rounds, chosen."""
+"""Largest error that counts as rounding of float32 in a few rounds; a choice."""
 _COARSE_BOUND = 0.1
-"""The same of programs that compute with fewer digits than float32."""
+"""The same for programs that compute with fewer digits than float32."""
 _SMALL = 0.01
-"""Portion of a leaf's size that errors are compared with, besides how far rounds moved it."""
+"""Errors are relative to the leaf's change over the rounds, plus this portion of its size."""
 _ROUNDING = 1e-12
-"""Rounding of float64, relative to the largest leaf."""
+"""Relative to the largest leaf: a leaf that changes by less holds only rounding of float64."""
 _ACCURACY = 0.01
-"""Accuracy of an example or two on the border between two classes."""
+"""Change of accuracy by an example or two on the border between two classes."""
 _SHORT_FLOATS = re.compile(r'\bb?f16\[|\bf8')
 _NUM_SEEDS = 256
 _STANDARD_ERRORS = 5.0
-"""Largest distance of a mean from theory that is chance: 6e-7 for a normal law."""
+"""Largest distance of a mean from theory that counts as chance; exceeded with probability 6e-7."""
 
 
 class ProgramVerdict(NamedTuple):
     """Holds the verdict on a program.
 
     Attributes:
-      program: its algorithm and links, or whose links it draws.
-      error: for rounds, how far a leaf is off, relative to how far the rounds moved it plus a
-        hundredth of its size; for links, the portion that differs; for means, the distance from
+      program: the algorithm and links of the program, or the links that it draws.
+      error: for rounds, the error of a leaf, relative to its change over the rounds plus a
+        hundredth of its size. For links, the portion that differs. For means, the distance from
         theory in standard errors.
-      bound: the largest error that is rounding or chance.
+      bound: the largest error that counts as rounding or chance.
       where: the leaf or metric with the largest error; for links the first leaf that differs.
     """
 
@@ -80,13 +81,14 @@ def certify(source: Section | str | None = None) -> Iterator[ProgramVerdict]:
     """Compares programs with double precision, and with theory.
 
     Args:
-      source: a config, or the name of one of `float64_reference.STANDARD`; None for all of those.
+      source: a config, or the name of one of `float64_reference.STANDARD`; None for all of
+        `STANDARD`.
 
     Returns:
       A verdict for each program, one after the other.
 
     Raises:
-      ValueError: if the config is no experiment's.
+      ValueError: if the config describes no experiment.
     """
     sources = [*float64_reference.STANDARD] if source is None else [source]
     for name_or_config in sources:
@@ -125,7 +127,7 @@ def _certify_experiment(source: Section | str) -> Iterator[ProgramVerdict]:
 def _read(
     folder: Path, process: subprocess.Popen[bytes], kind: str, lane: Lane
 ) -> dict[str, np.ndarray]:
-    """Waits for a result in double precision: links, before, after or evals of a lane."""
+    """Waits for a result in double precision: links, states before or after, or evals of a lane."""
     path = folder / f'{kind}-{lane.name}.npz'
     while not path.exists():
         if process.poll() is not None and not path.exists():
@@ -138,7 +140,7 @@ def _read(
 
 
 def _write_initial_params(experiment: Experiment, lane: Lane, folder: Path) -> None:
-    """Writes the parameters that a lane begins with, for the other process."""
+    """Writes the initial parameters of a lane, for the other process."""
     plan = experiment.plan
     key = plan.draws.key_of('init', lane.seed, lane.point)
     params = compilation.initial_params(plan.problem_of(lane).init_params, key)
@@ -198,7 +200,7 @@ def _rounds_here(
     """Runs a lane by the program of a run.
 
     Returns:
-      Its algorithm's state, its metrics, and the bound for the precision of the program.
+      The state of the lane's algorithm, its metrics, and the bound for the program's precision.
     """
     width = 2 if programs.side_by_side else None
     batch = lane_batch.LaneBatch(programs, [lane], width=width)
@@ -217,9 +219,9 @@ def _rounds_here(
 def _errors(
     here: PyTree, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """Returns how far off each leaf is, relative to how far it moved plus a part of its size.
+    """Returns the error of each leaf, relative to its change plus a hundredth of its size.
 
-    A leaf that holds only rounding errors, as that of a compensated sum does, is compared with the
+    The error of a leaf that holds only rounding, as in a compensated sum, is relative to the
     largest leaf.
     """
     largest = max(
@@ -295,14 +297,14 @@ def _certify_means() -> Iterator[ProgramVerdict]:
 
 
 def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -> bool:
-    """Writes a certificate beside a run, and one of this device.
+    """Writes the certificate of this device, and a copy into the folder of a run.
 
     Args:
       verdicts: on all programs.
       folder: of the run, or None.
 
     Returns:
-      Whether all of them hold.
+      Whether all verdicts hold.
     """
     verdicts = list(verdicts)
     rows = [{**verdict._asdict(), 'holds': verdict.holds} for verdict in verdicts]
@@ -317,7 +319,7 @@ def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -
 def note() -> str | None:
     """Returns the note that this device has no certificate, at its first run; None later.
 
-    It is None too where nothing can be written, as every run would repeat it.
+    It is also None if no file can be written, since then every run would repeat the note.
     """
     try:
         path = _device_file()

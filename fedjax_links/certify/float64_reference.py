@@ -1,8 +1,9 @@
 """Runs rounds in double precision, in a process of its own, as a reference for certificates.
 
-The rounds are those of a config, or of all algorithms, patterns and models of this package. The
-process shares the definitions of algorithms, models and links with the certified programs, and
-nothing that runs them: neither the programs of a run, nor the device, nor the precision.
+The rounds are of a config, or of all algorithms, patterns and models of this package. A lane is one
+algorithm, pattern, grid point and seed. The process uses the same definitions of algorithms, models
+and links as the certified programs. It shares nothing that runs them: neither the programs of a
+run, nor the device, nor the precision.
 """
 
 import dataclasses
@@ -35,13 +36,13 @@ from fedjax_links.storage import atomic_files, checkpoints
 
 _REQUEST = 'request.json'
 ERRORS = 'errors.txt'
-"""The file of the process's error output; nobody empties a pipe while the process runs."""
+"""The file of the process's error output. It is no pipe, as nothing reads it during the run."""
 _NO_OPTIMISATION = (
     '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
 )
 _NUM_ROUNDS = 4
 _NUM_CLIENTS = 12
-"""Few, chosen for short runs, but enough that clients are absent and come back."""
+"""Few, for short runs, but enough that clients are absent and come back."""
 _MODELS: Mapping[str, Any] = {
     'mlp': 'mlp',
     'mlp_bfloat16': {'name': 'mlp', 'dtype': 'bfloat16'},
@@ -65,7 +66,7 @@ _FORMER_NAMES = {'rules': 'algorithms'}
 
 
 def experiment_of(source: Section | str) -> Experiment:
-    """Returns the experiment of a config, or one of `STANDARD`."""
+    """Returns the experiment of a config, or an experiment of `STANDARD` by name."""
     if isinstance(source, str):
         name = _FORMER_NAMES.get(source, source)
         return _standard(name, **checks.entry('source', name, STANDARD))
@@ -81,7 +82,7 @@ def _standard(
     """Builds one of the standard experiments.
 
     Args:
-      title: its name.
+      title: the experiment's title.
       algorithms: names of algorithms, by label.
       patterns: names of patterns.
       model: of the problem.
@@ -124,7 +125,7 @@ def shortened(experiment: Experiment) -> Experiment:
 
 
 def lanes_of(experiment: Experiment) -> list[Lane]:
-    """Returns the lanes of the main stage at the values that tuning tries first."""
+    """Returns the lanes of the main results, at the values that tuning tries first."""
     plan = experiment.plan
     return [
         lane for label in experiment.algorithms for lane in plan.schedule.main(label)
@@ -143,12 +144,12 @@ def begin(
     """Starts the process.
 
     Args:
-      folder: of its files. It reads ``params-LANE.npz``, the initial parameters of each lane that
-        it runs. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz``,
-        ``evals-LANE.npz`` and `ERRORS`.
+      folder: for the files of the process. It reads ``params-LANE.npz``, the initial parameters of
+        each lane that it runs. It writes ``links-LANE.npz``, ``before-LANE.npz``,
+        ``after-LANE.npz``, ``evals-LANE.npz`` and `ERRORS`.
       source: as in `experiment_of`.
-      link_lanes: lanes of the shortened experiment whose links it draws.
-      run_lanes: lanes of the shortened experiment that it runs.
+      link_lanes: lanes of the shortened experiment whose links the process draws.
+      run_lanes: lanes of the shortened experiment that the process runs.
     """
     request = {
         'source': source,

@@ -3,9 +3,9 @@
 `check_algorithm` and `check_participation` run every check and raise the first failure as an
 AssertionError.
 
-To make each check a test of its own, take them from a suite, which maps names to checks. Those of
-`ALGORITHM_CHECKS` are called with the `Runs` of an algorithm, those of `PARTICIPATION_CHECKS` with
-a pattern and its `Promises`. Where a check has nothing to check, it raises `DoesNotApply` with the
+To make each check a test of its own, take the checks from a suite, which maps names to checks. Call
+checks of `ALGORITHM_CHECKS` with the `Runs` of an algorithm. Call checks of `PARTICIPATION_CHECKS`
+with a pattern and its `Promises`. A check that has nothing to check raises `DoesNotApply` with the
 reason: a skip, not a pass.
 
 `algorithm_facts` runs an algorithm and reports what it needs, stores and sends.

@@ -1,4 +1,4 @@
-"""Checks the conformance of federated algorithms."""
+"""Checks that federated algorithms keep the promises on which the engine relies."""
 
 import inspect
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from fedjax_links.testing.suites import (
     same_types,
 )
 
-# Relative to the largest entry of the server's path. Rows of bfloat16 are off by 1/512.
+# Relative to the largest entry of the server's path. Entries of bfloat16 are off by up to 1/512.
 _BFLOAT16_TOLERANCE = 0.02
 _MESH_SIZES = (1, 2, 4)
-# Rounds. The second piece ends, and the third begins, between rounds with clients.
+# Rounds of a piece of a run. Both rounds at the cut of pieces 2 and 3 have active clients.
 _PIECE = 4
 
 ALGORITHM_CHECKS = Suite()
@@ -42,7 +42,7 @@ def check_algorithm(
     uses_links: bool = True,
     trains_on_batches: bool = True,
 ) -> None:
-    """Checks that an algorithm keeps the promises the engine makes for it.
+    """Checks that an algorithm keeps the promises that the engine makes in its name.
 
     Args:
       make_algorithm: ``local_train -> Algorithm``, hyper-parameters filled in.
@@ -51,11 +51,11 @@ def check_algorithm(
       empty_round_keeps_server: whether a round without active clients must leave the server model
         as it is.
       uses_links: whether only clients whose uplink delivers may influence the server.
-      trains_on_batches: whether clients look at no examples but those their program draws.
+      trains_on_batches: whether clients use only the examples that their program draws.
 
     Raises:
       AssertionError: naming the first broken promise.
-      ValueError: for what is no factory, or a promise that is neither True nor False.
+      ValueError: if ``make_algorithm`` is no factory, or a flag is neither True nor False.
     """
     promises: dict[str, Any] = {
         'full_participation_is_fedavg': full_participation_is_fedavg,
@@ -88,7 +88,7 @@ def full_participation_is_fedavg(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def empty_round_is_defined(runs: Runs) -> None:
-    """An empty round stays finite and keeps the server model where the algorithm promises it."""
+    """An empty round stays finite, and keeps the server model if the algorithm promises that."""
     result = runs.standard
     require(result.state.finite, 'empty rounds must not produce NaN or infinity')
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
@@ -128,7 +128,7 @@ def relabelling_changes_nothing_global(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def lost_broadcasts_matter(runs: Runs) -> None:
-    """A lost broadcast changes the round, and no client trains that cannot."""
+    """A lost broadcast changes the round, and no client trains that cannot compute."""
     needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     path = runs.rounds.servers()
     needs((path != path[0]).any(), 'the server does not move within a few rounds')
@@ -159,7 +159,7 @@ def named_cohort_is_its_mask(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def chunks_change_rounding_alone(runs: Runs) -> None:
-    """Clients that train two by two give what they give side by side."""
+    """Clients that train two at a time give the same as all clients at once, up to rounding."""
     pairs = runs.rounds_with(chunk_size=2).servers()
     close(
         pairs,
@@ -170,7 +170,7 @@ def chunks_change_rounding_alone(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def one_sample_a_round_is_all_data(runs: Runs) -> None:
-    """A round on one minibatch per client is that of clients who own these rows alone."""
+    """A round on one minibatch per client equals a round of clients who own only these rows."""
     is_promised = runs.traits.trains_on_batches
     needs(is_promised, 'clients look at more than the batches of their program')
     program = runs.traits.client_program or local_sgd
@@ -186,7 +186,7 @@ def one_sample_a_round_is_all_data(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def narrow_tables_agree(runs: Runs) -> None:
-    """With client tables of bfloat16 the server follows to their precision."""
+    """With client tables of bfloat16 the server model agrees to the precision of bfloat16."""
     options = inspect.signature(runs.traits.factory).parameters
     needs('table_dtype' in options, 'the algorithm has no option `table_dtype`')
     rounds = runs.rounds_with(table_dtype=jnp.bfloat16)
@@ -205,7 +205,7 @@ def narrow_tables_agree(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def examples_weigh_wherever_they_lie(runs: Runs) -> None:
-    """Where clients weigh by examples, a client with its data twice is that client twice."""
+    """If clients weigh by examples, a client with its data twice weighs as two such clients."""
     choices = inspect.signature(runs.traits.factory).parameters.get('weights')
     needs(
         choices and choices.default == 'equal', 'clients do not weigh by their examples'
@@ -223,7 +223,7 @@ def examples_weigh_wherever_they_lie(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def meshes_agree(runs: Runs) -> None:
-    """Meshes of any size give the same bits, and those of none up to rounding."""
+    """Meshes of any size give the same bits, and agree with no mesh up to rounding."""
     sizes = [size for size in _MESH_SIZES if size <= jax.device_count()]
     needs(len(sizes) > 1, 'there is one device')
     programs = [
@@ -239,7 +239,7 @@ def meshes_agree(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def resume_is_exact(runs: Runs) -> None:
-    """A run in pieces is the run in one, bit for bit."""
+    """A run in pieces equals the unbroken run, bit for bit."""
     piece = jax.jit(simulate(runs.algorithm, _PIECE))
     pattern = federation.pattern(*runs.links)
     state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
@@ -264,7 +264,7 @@ def vmap_equals_loop(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def jit_equals_eager(runs: Runs) -> None:
-    """Compiling changes nothing but rounding: rounds called one by one give the same."""
+    """Compiling changes only rounding: rounds called one by one give the same."""
     pattern = federation.pattern(*runs.links)
     state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
     for t in range(3):
@@ -280,7 +280,7 @@ def jit_equals_eager(runs: Runs) -> None:
 def state_type_is_stable(runs: Runs) -> None:
     """One compilation serves all rounds: the state never changes shape, dtype or structure.
 
-    Nor does it with parameters of bfloat16, of which sums over clients are float32.
+    The same holds for parameters of bfloat16, whose sums over clients are float32.
     """
     traces = 0
 
@@ -295,7 +295,7 @@ def state_type_is_stable(runs: Runs) -> None:
     ctx = simulation.round_context(runs.key, 0, sample)
     for words, dtype in (('', None), (' (sums of bfloat16 are float32)', jnp.bfloat16)):
         state = runs.initial_types(dtype)
-        for _ in range(2):  # A type that outlives one round outlives all.
+        for _ in range(2):  # A type kept in one round is kept in all.
             new_state, metrics = jax.eval_shape(compiled, state, ctx)
             message = (
                 f'a round must leave shapes and dtypes of the state as they are{words}'
@@ -334,7 +334,7 @@ def candidate_models_are_parameters(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def metrics_are_counts(runs: Runs) -> None:
-    """Only clients that trained are counted, and losses are sums over those that delivered."""
+    """Only clients that trained are counted, and losses are sums over clients that delivered."""
     rounds = jax.tree.map(np.asarray, runs.standard.rounds)
     active = rounds.num_active
     losses = rounds.loss_sum

@@ -1,4 +1,4 @@
-"""Finds out by running an algorithm what it needs, what it stores, and who trains and receives."""
+"""Runs an algorithm to find what it needs, what it stores, and which clients train and receive."""
 
 from typing import Any, NamedTuple
 
@@ -14,15 +14,15 @@ from fedjax_links.problems.vectors import quadratic
 
 _NUM_CLIENTS = 24
 _DIMENSION = 2
-# Consecutive clients are active; the first of them moves on in each round.
+# Active clients in a round: consecutive ids, which move on from round to round.
 _NUM_ACTIVE = 12
 # Some algorithms with links between clients need nearly all clients.
 _NUM_ACTIVE_WITH_PEERS = 23
 # More than twice the periods of the registered examples.
 _NUM_ROUNDS = 8
-# The round that is varied. By then all clients have delivered, each in different rounds.
+# The round that is varied. By then all clients have delivered, in different rounds.
 _VARIED_ROUND = 4
-# A client that is active in the varied round, and one that is not. Both are in the next one.
+# A client that is active in the varied round, and one that is not. Both are active in the next.
 _ACTIVE_CLIENT = 0
 _ABSENT_CLIENT = 19
 
@@ -33,12 +33,13 @@ class AlgorithmFacts(NamedTuple):
     Attributes:
       needs_prob: whether the server model depends on the links' probabilities.
       models: models that the state holds once, whatever the number of clients.
-      client_models: models that it holds for each client, whoever keeps them.
-      client_numbers: numbers that it holds for each client.
-      computing: who trains in a round: ``'all'`` clients; ``'active'``, those whose uplink
-        delivers; ``'selected'``, fewer than these.
-      receive_at: when the active clients must receive the broadcast: at the ``'start'`` of a
-        round, as they train from it; at its ``'end'``; ``'never'`` where links are not used.
+      client_models: models that the state holds for each client, on server and clients together.
+      client_numbers: numbers that the state holds for each client.
+      computing: who trains in a round: ``'all'`` clients; ``'active'``, clients whose
+        uplink delivers; ``'selected'``, only some of the active clients.
+      receive_at: when the active clients must receive the broadcast: at the ``'start'`` of a round,
+        if clients train from the broadcast, or at its ``'end'``. It is ``'never'`` if links are not
+        used.
       inactive_receive: whether it matters that a client whose uplink is down receives the
         broadcast.
       moves_when_empty: whether rounds in which nobody delivers can move the server model.
@@ -55,7 +56,7 @@ class AlgorithmFacts(NamedTuple):
 
 
 def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
-    """Runs an algorithm for a few rounds on quadratics and reports what it did.
+    """Runs an algorithm for a few rounds on quadratics, and reports what the runs show.
 
     Args:
       entry: a registered algorithm, or one of your own with values for its required
@@ -65,7 +66,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
       What the runs show.
 
     Raises:
-      ValueError: for what is no `AlgorithmEntry`.
+      ValueError: if ``entry`` is no `AlgorithmEntry`.
     """
     check_entry('entry', entry)
     algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
@@ -88,7 +89,7 @@ def facts_of(run: 'Rounds') -> AlgorithmFacts:
 
 
 def check_entry(argument: str, entry: object) -> None:
-    """Raises unless something is the entry of an algorithm."""
+    """Raises unless a value is an `AlgorithmEntry`."""
     if not isinstance(entry, AlgorithmEntry):
         requirement = "be an `AlgorithmEntry`, such as fl.ALGORITHMS['fedavg']"
         raise errors.invalid(argument, requirement, errors.text_of(entry))
@@ -143,7 +144,7 @@ def _memory(algorithm: Algorithm) -> dict[str, int]:
 
 
 class Rounds:
-    """Runs a few rounds with half of the clients active, varied in one thing at a time.
+    """Runs a few rounds with half of the clients active; each call can vary one thing.
 
     With links between clients, nearly all are active, and each client has two neighbours.
     """
@@ -181,12 +182,12 @@ class Rounds:
         """Returns the server model after each round, float[T, d], and how many clients trained.
 
         Args:
-          prob: what the links say of each client's probability.
+          prob: the probability that the links report for each client.
           downlink_lost: the client whose downlink is lost in the varied round.
           cannot_compute: the client that cannot compute in the varied round.
           empty: whether no upload arrives from the varied round on.
           mask_only: whether links hold only who is active, as a mask.
-          named: whether they hold only that, as the names of a cohort.
+          named: whether links hold only who is active, as the ids of a cohort.
         """
         clients: Any = np.arange(_NUM_CLIENTS)
         probs: Any = np.full(_NUM_CLIENTS, prob)

@@ -1,6 +1,7 @@
 """Defines a small federation that exercises all paths, and runs an algorithm on it.
 
-It has clients with different amounts of data, one that never delivers, and empty rounds.
+The federation has clients with different amounts of data, a client that never delivers, and rounds
+without active clients.
 """
 
 import dataclasses
@@ -37,17 +38,17 @@ NUM_ROUNDS = 12
 _SAMPLE = 2
 """Rows of a minibatch."""
 _NUM_SAMPLED = 4
-"""Rounds of which each has one minibatch."""
+"""Number of rounds in which each client draws one minibatch."""
 NEVER_ACTIVE = 3
 """The client that is never active in `masks`."""
 TWICE = 1
-"""The client whose examples are there twice where weights by examples are checked."""
+"""The client whose examples occur twice in the check of weights by examples."""
 
 
 def masks() -> np.ndarray:
     """Makes masks bool[T, N] with all kinds of rounds.
 
-    Some rounds are empty, one has a single client, and one has all but `NEVER_ACTIVE`.
+    Some rounds are empty, one round has a single client, and one has all but `NEVER_ACTIVE`.
     """
     mask = np.random.default_rng(7).random((NUM_ROUNDS, NUM_CLIENTS)) < 0.45
     mask[4:6] = False
@@ -60,15 +61,16 @@ def masks() -> np.ndarray:
 def realised_links(
     order: Sequence[int] | None = None, *, peers: bool = False, everyone: bool = False
 ) -> tuple[np.ndarray, ...]:
-    """Returns what `pattern` replays.
+    """Returns realised links, the arguments of `pattern`.
 
     Args:
-      order: of the clients, as in `problem`.
-      peers: whether there are links between clients, all of them neighbours of each other.
+      order: the original client behind each client, as in `problem`.
+      peers: whether there are links between clients; all clients are then neighbours of each other.
       everyone: whether all links are up in all rounds.
 
     Returns:
-      Masks and their probabilities; with peers also neighbours, edges and their probabilities.
+      Masks and the probabilities of masks. With ``peers`` also neighbours, edges, and the
+      probabilities of edges.
     """
     order = list(range(NUM_CLIENTS) if order is None else order)
     mask = masks()
@@ -114,7 +116,8 @@ def problem(
     Args:
       order: ``order[i]`` is the original client that is now called i.
       spoil: a client, by its new name, whose features are NaN.
-      again: who owns the examples of client `TWICE` a second time: that client, or a further one.
+      again: the client that owns a second copy of the examples of client `TWICE`: `TWICE` itself or
+        a further client.
 
     Returns:
       The problem.
@@ -199,26 +202,26 @@ def _params(params, key, problem):
 
 
 class Runs:
-    """Holds the runs of one algorithm that its checks read; each program is compiled once.
+    """Holds the runs of one algorithm, which its checks read; each program is compiled once.
 
     Attributes:
       algorithm: the algorithm on minibatches.
-      run: its program, `simulate`.
-      run_full_batches: that of the algorithm on full batches.
-      key: the key of all of them.
-      problem: the problem of all of them.
-      links: the links of all of them.
+      run: the program of runs on minibatches, see `simulate`.
+      run_full_batches: the program of runs on full batches.
+      key: the key of all runs.
+      problem: the problem of all runs.
+      links: the links of all runs.
     """
 
     def __init__(self, traits: AlgorithmEntry) -> None:
         """Makes the algorithm; runs follow when a check needs them.
 
         Args:
-          traits: a registered algorithm, or one of your own with what it promises and values for
+          traits: a registered algorithm, or an entry of your own with its promises and values for
             its required hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
 
         Raises:
-          ValueError: for what is no `AlgorithmEntry`.
+          ValueError: if ``traits`` is no `AlgorithmEntry`.
         """
         facts.check_entry('traits', traits)
         self.traits = traits
@@ -246,7 +249,7 @@ class Runs:
         return facts.Rounds(algorithm, peers=self.peers)
 
     def initial_types(self, dtype: DTypeLike | None) -> PyTree:
-        """Returns the types of the initial state, for parameters of a dtype or of their own."""
+        """Returns the types of the initial state, for parameters of a dtype or unchanged."""
 
         def init() -> PyTree:
             params = self.problem.init_params(self.key)
@@ -267,7 +270,7 @@ class Runs:
 
     @functools.cached_property
     def influence(self) -> influence.Influence:
-        """Returns whose data matter in a round with a lost uplink and an unable client."""
+        """Returns whose data matter in a round with a lost uplink and an idle client."""
         return influence.of_later_round(self.rounds.algorithm)
 
     @functools.cached_property
@@ -282,7 +285,7 @@ class Runs:
 
     @functools.cached_property
     def weighted_by_examples(self) -> tuple[simulation.SimulationResult, ...]:
-        """Runs weighted by examples: one client has its data twice, or two have them once."""
+        """Runs with weights by examples: one client with its data twice, then two with it once."""
         weighted = self._make(self._program(), weights='examples')
         run = jax.jit(simulate(weighted))
         clients = list(range(NUM_CLIENTS))
@@ -298,10 +301,10 @@ class Runs:
 
     @functools.cached_property
     def sampled_once(self) -> tuple[list[Params], list[Params]]:
-        """Runs a few rounds in which a client draws one minibatch: server models after each.
+        """Returns server models after rounds in which each client draws one minibatch.
 
-        The second list has the same rounds on full batches, where the rows of the minibatch are all
-        that a client owns.
+        The second list is of the same rounds on full batches, in a problem where a client owns only
+        the rows of its minibatch.
         """
         sampled = self._make(self._program(batch_size=_SAMPLE, resample='round'))
         full = self._make(self._program())

@@ -1,4 +1,4 @@
-"""Finds out whose data change a round, by changing those of one client at a time."""
+"""Finds whose data change the result of a round, by changing one client's data at a time."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,26 +15,27 @@ from fedjax_links.problems.vectors import quadratic
 _NUM_CLIENTS = 8
 _DIMENSION = 2
 _ROUND = 4
-"""The round that is looked at. By then each client has delivered."""
+"""The round that is examined. By then each client has delivered."""
 _UPLINK_LOST = 0
 _CANNOT_COMPUTE = 1
 _SHIFT = 1000.0
-"""What is added to the target of a client, whose influence may be small: of a small server rate."""
+"""Shift of a client's target, large since a small server rate makes influences small."""
 _THRESHOLD = 1e-5
-"""Of changes, in numbers of order one: roundings are smaller."""
+"""Least change that counts, for numbers of order one: rounding is smaller."""
 
 
 class Influence(NamedTuple):
-    """Holds what depends on whose data in a round, and what the round reports.
+    """Holds which results of a round depend on which client's data, and the round's metrics.
 
-    In the first round all clients are active. In the later one the uplink of one client is lost.
+    In the first round all clients are active. In the later round the uplink of one client is lost.
     Another client cannot compute, although its uplink is up.
 
     Attributes:
       server: bool[N], whether the server model after the round depends on the client's data.
-      state: bool[N], whether anything in the state does.
+      state: bool[N], whether anything in the state depends on the client's data.
       unable: bool[N], the clients that cannot compute.
-      idle_uplink_matters: whether it matters that the uplink of a client is up that cannot compute.
+      idle_uplink_matters: whether results change if the uplinks of clients that cannot compute are
+        down.
       metrics: of the round.
       losses: float[N], the clients' losses at the initial model.
     """
@@ -48,12 +49,12 @@ class Influence(NamedTuple):
 
 
 def of_first_round(algorithm: Algorithm) -> Influence:
-    """Runs the first round, once for each client with its data changed."""
+    """Runs the first round, once for each client with the data of this client changed."""
     return _influence(algorithm, 0, _everyone())
 
 
 def of_later_round(algorithm: Algorithm) -> Influence:
-    """Runs a few rounds, and then one, once for each client with its data changed."""
+    """Runs a few rounds, then a round once for each client with this client's data changed."""
     clients = jnp.arange(_NUM_CLIENTS)
     links = _everyone()._replace(
         mask=clients != _UPLINK_LOST, compute=clients != _CANNOT_COMPUTE
@@ -64,7 +65,7 @@ def of_later_round(algorithm: Algorithm) -> Influence:
 def _influence(
     algorithm: Algorithm, num_rounds: int, links: base.DuplexLinkSample
 ) -> Influence:
-    """Runs rounds in which six clients in turn are active, and then one with given links."""
+    """Runs rounds with six active clients each, in turn, and then a round with the given links."""
     key = jax.random.key(2)
     targets = np.random.default_rng(1).normal(size=(_NUM_CLIENTS, _DIMENSION))
     problem = quadratic(targets)
@@ -84,7 +85,7 @@ def _influence(
         state, _ = step(
             state, np.int32(t), _everyone()._replace(mask=active), problem.data
         )
-    # Row 0 is the round as it is, and row 1 + i that with the data of client i changed.
+    # Row 0 is the unchanged round. Row 1 + i is the round with the data of client i changed.
     data = jnp.stack([problem.data, *_shifted(problem)])
     last_round = jax.vmap(step, (None, None, None, 0))
     states, metrics = last_round(state, np.int32(num_rounds), links, data)
@@ -112,7 +113,7 @@ def _everyone() -> base.DuplexLinkSample:
 
 
 def _shifted(problem: Problem) -> list[Array]:
-    """Returns the targets with those of one client shifted, for each client."""
+    """Returns, for each client, all targets with the targets of this client shifted."""
     return [problem.data.at[i].add(_SHIFT) for i in range(_NUM_CLIENTS)]
 
 
@@ -137,7 +138,7 @@ def _differ(one: PyTree, other: PyTree) -> bool:
 
 
 def _numbers(tree: PyTree) -> list[np.ndarray]:
-    """Returns the leaves of numbers, float64[1 + N, k]; keys are left out."""
+    """Returns the numeric leaves, float64[1 + N, k]; random keys are left out."""
     leaves = [
         leaf
         for leaf in jax.tree.leaves(tree)

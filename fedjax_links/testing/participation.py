@@ -1,4 +1,4 @@
-"""Checks the conformance of participation patterns."""
+"""Checks that participation patterns keep the promises on which the engine relies."""
 
 import functools
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from fedjax_links.testing.suites import (
 _NUM_ROUNDS = 24
 _PIECE = 4  # Rounds.
 _NUM_SEEDS = 2000
-_Z_BOUND = 5.5  # Two-sided 4e-8 per entry; below 2e-5 for `_MAX_ENTRIES` together.
-_MAX_ENTRIES = 480  # More only for patterns with more clients.
+_Z_BOUND = 5.5  # False alarms: 4e-8 per entry, below 2e-5 for `_MAX_ENTRIES`.
+_MAX_ENTRIES = 480  # Exceeded only by more clients.
 
 PARTICIPATION_CHECKS = Suite()
 
@@ -37,8 +37,9 @@ class Promises(NamedTuple):
     """Describes what a pattern promises beyond the contract.
 
     Attributes:
-      cohort_size: number of active clients of every round, where it is fixed.
-      prob_is_marginal: over seeds, clients are active as often as ``prob`` says in every round.
+      cohort_size: number of active clients of every round; None if it is not fixed.
+      prob_is_marginal: whether over seeds, clients are active as often as ``prob`` says in every
+        round.
     """
 
     cohort_size: int | None = None
@@ -51,18 +52,18 @@ def check_participation(
     cohort_size: int | None = None,
     prob_is_marginal: bool = True,
 ) -> None:
-    """Checks that a pattern keeps the promises the engine makes for it.
+    """Checks that a pattern keeps the promises that the engine makes in its name.
 
     Args:
       participation: the pattern.
-      cohort_size: number of active clients of every round, where it is fixed.
-      prob_is_marginal: whether clients are active as often as ``prob`` says in every single round,
-        over seeds, and not only over time.
+      cohort_size: number of active clients of every round; None if it is not fixed.
+      prob_is_marginal: whether over seeds, clients are active as often as ``prob`` says in every
+        single round. Otherwise only over time.
 
     Raises:
       AssertionError: naming the first broken promise.
-      ValueError: for what is no pattern, a cohort size that is no integer of at least 0, or a flag
-        that is neither True nor False.
+      ValueError: if ``participation`` is no pattern, ``cohort_size`` is no integer of at least 0,
+        or a flag is neither True nor False.
     """
     contracts.check_pattern(participation)
     checks.flags(prob_is_marginal=prob_is_marginal)
@@ -142,7 +143,7 @@ def keys_are_used_once(pattern: Participation, promises: Promises) -> None:
 
 @PARTICIPATION_CHECKS.listed
 def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
-    """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
+    """Probabilities lie in [0, 1] or are NaN; clients with probability 0 or 1 obey it."""
     links = _draw(pattern, 2).masks
     active = base.participants(links)
     prob = links.prob
@@ -156,7 +157,7 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
 
 @PARTICIPATION_CHECKS.listed
 def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
-    """Where the number of active clients is fixed, every round has it."""
+    """If the number of active clients is fixed, every round has this number."""
     needs(promises.cohort_size is not None, 'the number of active clients is not fixed')
     sizes = np.asarray(base.participants(_draw(pattern, 3).masks)).sum(axis=1)
     expected = promises.cohort_size
@@ -181,7 +182,7 @@ def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
 
 @PARTICIPATION_CHECKS.listed
 def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
-    """Seeds side by side meet the links of seeds one by one."""
+    """Seeds side by side have the same links as seeds one by one."""
     together = _side_by_side(pattern).mask[:3]
     alone = np.stack([_program(pattern)(key).masks.mask for key in _seeds()[:3]])
     identical(together, alone[:, : together.shape[1]], 'vmap must equal a loop')
@@ -202,7 +203,7 @@ def marginals_match(pattern: Participation, promises: Promises) -> None:
 
 @PARTICIPATION_CHECKS.listed
 def edges_join_two_clients(pattern: Participation, promises: Promises) -> None:
-    """Edges are those of one graph, the same for both ends, and up as often as said (z-test)."""
+    """Edges belong to one graph, agree at both ends, and are up as often as reported (z-test)."""
     links = _draw(pattern, 5).masks
     many = _side_by_side(pattern)
     if not (base.has_peers(links) and base.has_peers(many)):
@@ -237,7 +238,7 @@ def _z_scores(occurs: np.ndarray, prob: np.ndarray) -> np.ndarray:
 
     Args:
       occurs: float[S, ...], 1 for what occurred and 0 for what did not.
-      prob: float[S, ...], its probability; NaN if unknown.
+      prob: float[S, ...], the probability of the entry; NaN if unknown.
 
     Returns:
       Absolute differences in standard errors, one for each entry with a probability between 0 and

@@ -13,7 +13,7 @@ from fedjax_links.testing.federation import Runs
 from fedjax_links.testing.suites import close, needs, require, uses_keys_once
 
 _KEY_FROM_A_SEED = re.compile(r'[a-z]:key<\w+>\[\] = random_seed\[')
-"""`jax.random.key` in a printed program. What nobody uses has no letter but ``_`` for its name."""
+"""`jax.random.key` in a printed program. An unused result is named ``_`` there, and is no match."""
 
 
 def unable_clients_stay_out(runs: Runs) -> None:
@@ -32,7 +32,7 @@ def unable_clients_stay_out(runs: Runs) -> None:
 
 
 def counts_match_the_data_used(runs: Runs) -> None:
-    """Metrics count the clients whose data enter the round, and sum their losses."""
+    """Metrics count the clients whose data enter the round, and sum the losses of these clients."""
     needs(not runs.peers, 'these rounds have no links between clients')
     found = runs.influence
     metrics = found.metrics

@@ -1,4 +1,4 @@
-"""Runs suites of checks of promises, and reports which promise is broken."""
+"""Runs suites of checks, each of which names the promise that is broken."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -9,12 +9,12 @@ import jax
 
 from fedjax_links.base import PyTree
 
-# Sums of a few float32 terms in another order, over a dozen rounds.
+# Rounding: sums of a few float32 terms in another order, over a dozen rounds.
 _TOLERANCE = 2e-5
 
 
 class DoesNotApply(Exception):  # noqa: N818  (no error: the suites go on with the next check)
-    """Ends a check of a promise that was not made; the message is the reason."""
+    """Ends a check of a promise that does not apply; the message is the reason."""
 
 
 class Suite(dict[str, Callable[..., None]]):
@@ -52,7 +52,8 @@ def naming(promise: str) -> Iterator[None]:
       promise: one line.
 
     Raises:
-      AssertionError: the promise on the first line, where and by how much it is broken below.
+      AssertionError: with the promise on the first line, and below it where and by how much it is
+        broken.
     """
     try:
         yield
