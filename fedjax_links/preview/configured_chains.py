@@ -1,4 +1,7 @@
-"""Makes the link chain of a configured pattern, for the exact theory of links with memory."""
+"""Makes the link chain of a configured pattern, for the exact theory of links with memory.
+
+A link chain (`LinkChain`) is the law of links as a Markov chain.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +18,7 @@ from fedjax_links.preview import configured_links
 
 _MAX_PERIOD = 1_000
 _MAX_CLIENTS = 10_000
-"""Chosen limits: a chain of a period holds float64[_MAX_PERIOD, _MAX_CLIENTS], 80 MB."""
+"""Chosen limits of a periodic chain, which then holds float64[_MAX_PERIOD, _MAX_CLIENTS], 80 MB."""
 _DETERMINISTIC = 'constant', 'sine', 'diurnal'
 """Schedules whose probabilities are not random."""
 
@@ -34,7 +37,7 @@ def link_chain(links: BoundFactory) -> LinkChain:
       The chain.
 
     Raises:
-      NotExactError: for a pattern without a chain, or with one that is too large.
+      NotExactError: for a pattern without a chain, or whose chain is too large.
     """
     make_chain = _CHAINS.get(links.name)
     if make_chain is None:
@@ -89,7 +92,7 @@ def _probs_of_period(inputs: LawInputs) -> np.ndarray:
 def _cyclic(inputs: LawInputs) -> LinkChain:
     length = inputs.options.get('cycle_length', 100)
     reset = inputs.options.get('reset', False)
-    # The pattern rounds blocks in single precision; multiples of 1 / L are rounded alike in any.
+    # The pattern rounds block lengths in single precision; any precision rounds k / L alike.
     active, _ = block_lengths(schedules.as_floats(inputs.probs), length)
     return link_chains.cyclic(active / length, cycle_length=length, reset=reset)
 
@@ -108,7 +111,7 @@ def _minimum_separation(inputs: LawInputs) -> LinkChain:
 def _uniform_cohort(inputs: LawInputs) -> LinkChain:
     num_clients = inputs.options['num_clients']
     size = inputs.options['cohort_size']
-    # Cohorts of equal weights, after which no client has to wait.
+    # A uniform cohort is a minimum separation of 0 with equal weights: no client has to wait.
     chain = link_chains.minimum_separation(
         np.ones(num_clients), separation=0, cohort_size=size
     )
@@ -159,4 +162,4 @@ _CHAINS: Mapping[str, Callable[[LawInputs], LinkChain]] = {
     'shared_shocks': _shared_shocks,
     'uniform_cohort': _uniform_cohort,
 }
-"""By the names of `PARTICIPATION`; a pattern without an entry is only simulated."""
+"""Makers of chains by names of `PARTICIPATION`; a pattern without an entry is only simulated."""

@@ -1,4 +1,7 @@
-"""Pairs the links that a config describes with their problem, exact law and experiment."""
+"""Pairs the links that a config describes with their problem, exact law and experiment.
+
+A law (`link_laws.LinkLaw`) is what is known exactly about who takes part.
+"""
 
 from typing import NamedTuple
 
@@ -17,7 +20,7 @@ from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
 _MAX_ROUNDS = 10**7
-"""Most rounds of a run whose local rates are summed."""
+"""The longest run, in rounds, whose local learning rates are summed."""
 PLAIN_SGD_OPTIONS = {
     'learning_rate',
     'decay',
@@ -38,10 +41,10 @@ class ConfiguredLinks(NamedTuple):
       name: the pattern's name in the registry, such as ``bernoulli``.
       problem: the problem that the pattern is combined with.
       participation: the pattern.
-      law: its exact law, as far as that is known.
-      flow_time: the sum of the local rates over all local steps of a client: the time of the
-        gradient flow that small steps follow. None unless FedAvg and FedPBC run plain local SGD,
-        and for more than ten million rounds.
+      law: the pattern's exact law, as far as that is known.
+      flow_time: the sum of the local learning rates over all local steps of a client: the time of
+        the gradient flow that small steps follow. None unless FedAvg and FedPBC run plain local
+        SGD, or for more than ten million rounds.
       grid_point: the grid point in words; empty if the grid does not change the links.
     """
 
@@ -56,13 +59,13 @@ class ConfiguredLinks(NamedTuple):
 
     @property
     def differs_by_seed(self) -> bool:
-        """Returns whether there are other seeds, with another problem or link quality."""
+        """Returns whether the experiment has seeds with another problem or another link quality."""
         has_other_seeds = len(self.experiment.seeds) > 1
         return has_other_seeds and is_redrawn(self.experiment, self.label)
 
     @property
     def of_several(self) -> str:
-        """Says which of several patterns it is: ``rare, one of 2 patterns``; empty for one."""
+        """Says which of several patterns this is: ``rare, one of 2 patterns``; empty for one."""
         num_patterns = len(self.experiment.patterns)
         return (
             f'{self.label}, one of {num_patterns} patterns' if num_patterns > 1 else ''
@@ -81,7 +84,7 @@ def from_experiment(
 
     Args:
       experiment: the experiment.
-      label: the pattern's label; that of the first by default.
+      label: the pattern's label; by default the label of the first pattern.
 
     Raises:
       ValueError: for an unknown label.
@@ -112,7 +115,7 @@ def bound_links(
     Args:
       experiment: the experiment.
       label: the pattern's label.
-      seed: the seed whose links are meant; the first one by default.
+      seed: the seed that draws the quality of the links; the first seed by default.
 
     Returns:
       The pattern's section of the config, bound; None for a pattern made in Python.
@@ -128,8 +131,8 @@ def describe_first_point(experiment: Experiment, maker: parametrized.Maker) -> s
 
     Args:
       experiment: the experiment.
-      maker: what makes the part, such as a pattern. Columns of the grid that it does not take are
-        left out.
+      maker: what makes the part, such as a pattern. Columns of the grid that the maker does not
+        take are left out.
     """
     columns = {
         name: values
@@ -176,7 +179,7 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
 def is_redrawn(experiment: Experiment, label: str) -> bool:
     """Returns whether each seed redraws a pattern's problem or the quality of its links.
 
-    The answer is that for the first point of the grid.
+    The answer holds for the first point of the grid.
     """
     plan = experiment.plan
     modes = plan.draws.modes(plan.points[0])
@@ -188,7 +191,7 @@ def is_redrawn(experiment: Experiment, label: str) -> bool:
 
 
 def link_law(links: BoundFactory) -> link_laws.LinkLaw:
-    """Returns the exact law of taking part, which is receiving, training and delivering.
+    """Returns the exact law of taking part: of receiving, training and delivering in a round.
 
     Args:
       links: a pattern's section of a config, bound.
@@ -209,7 +212,7 @@ def link_law(links: BoundFactory) -> link_laws.LinkLaw:
 
 
 def law_inputs(links: BoundFactory) -> link_laws.LawInputs:
-    """Returns the inputs of a law of links, without the laws of its parts.
+    """Returns the inputs of a law of links, without the laws of the pattern's parts.
 
     Args:
       links: a pattern's section of a config, bound.

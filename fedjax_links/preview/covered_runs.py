@@ -1,4 +1,4 @@
-"""Says which configs satisfy what predictions and theorems assume of clients and links."""
+"""Says which configs satisfy the assumptions of predictions and theorems on clients and links."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ UNEQUAL = 'clients weigh or step unequally, by more than their links'
 def config_at_first_point(links: ConfiguredLinks) -> Section:
     """Returns the config at the first grid point, for which predictions are made.
 
-    Only the sections of clients and algorithms get the point's values.
+    Only the sections ``client`` and ``algorithms`` get the point's values.
     """
     config = links.experiment.config or {}
     for name, value in links.experiment.plan.points[0].items():
@@ -26,7 +26,7 @@ def config_at_first_point(links: ConfiguredLinks) -> Section:
 
 
 def reason_unpredicted(links: ConfiguredLinks) -> str:
-    """Says why small steps do not follow the clients' mean gradient; empty if they do."""
+    """Says why small steps do not follow the clients' mean gradient; empty if the steps do."""
     if _is_unequal(links):
         return UNEQUAL
     config = config_at_first_point(links)
@@ -45,9 +45,10 @@ def reason_unpredicted(links: ConfiguredLinks) -> str:
 
 
 def reason_client_mean_is_biased(links: ConfiguredLinks) -> str:
-    """Says why the mean of FedPBC's client models may be biased; empty if it is not.
+    """Says why the mean of FedPBC's client models may be biased; empty if the mean is not.
 
-    It is not if every client trains in every round and all that upload receive the answer.
+    The mean is unbiased if every client trains in every round, and all clients that upload receive
+    the answer.
     """
     for label, section in sections_of(config_at_first_point(links), 'fedpbc'):
         if section.get('compute', 'all') != 'all':
@@ -58,7 +59,7 @@ def reason_client_mean_is_biased(links: ConfiguredLinks) -> str:
 
 
 def label_with_other_client(config: Section, *names: str) -> str | None:
-    """Returns the first of some algorithms whose clients are not those of the config."""
+    """Returns the first of some algorithms with client options other than in ``client``."""
     client = config.get('client', {})
     for label, section in sections_of(config, *names):
         own_client = nested.section(section.get('client', {}))
@@ -76,7 +77,7 @@ def weighs_by_examples(links: ConfiguredLinks, *names: str) -> bool:
 
 
 def sections_of(config: Section, *names: str) -> Iterator[tuple[str, Section]]:
-    """Yields labels and sections of a config's algorithms that have one of some names."""
+    """Yields labels and sections of a config's algorithms that have one of the given names."""
     for label, value in config.get('algorithms', {}).items():
         section = nested.section(value)
         if section.get('name', label) in names:
@@ -84,20 +85,20 @@ def sections_of(config: Section, *names: str) -> Iterator[tuple[str, Section]]:
 
 
 def _is_unequal(links: ConfiguredLinks) -> bool:
-    """Returns whether clients may differ in weight or steps for other reasons than their links."""
+    """Returns whether clients may differ in weight or number of steps, apart from their links."""
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
     for value in config.get('algorithms', {}).values():
         section = nested.section(value)
         sections += [section, nested.section(section.get('client', {}))]
-    # Names of options, without those of their sections.
+    # Names of options, without the names of their sections.
     swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
     options = swept.union(*sections)
     if not options.isdisjoint({'client_steps', 'min_steps'}):
         return True
     if links.problem.min_examples == links.problem.max_examples:
         return False
-    # Among clients of unequal size, epochs have unequally many steps.
+    # An epoch of a client with more examples has more steps.
     if 'local_epochs' in options or 'weights' in swept:
         return True
     return any(section.get('weights') == 'examples' for section in sections)

@@ -1,4 +1,7 @@
-"""Describes where a config's algorithms end on quadratics, with and without memory of links."""
+"""Describes where a config's algorithms end on quadratics, with and without memory of links.
+
+Moments are the mean and the covariance of an algorithm's models and memories.
+"""
 
 import math
 import textwrap
@@ -19,25 +22,25 @@ from fedjax_links.preview.exact_quadratics import (
 )
 
 MAX_WORK = 40_000.0
-"""Numbers in the moments of all algorithms: about ten seconds on one core."""
+"""Largest number of entries in the moments of all algorithms: about ten seconds on one core."""
 
 QUICK_WORK = 8_000.0
-"""The same for about a second."""
+"""The same limit for about a second."""
 
 _WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
-"""Algorithms whose mean is known to first order in the step."""
+"""Algorithms whose mean model is known to first order in the step size."""
 _MAX_LAGS = 30_000
-"""Lags of all clients that FedAvg's law of first order sums over in about a second."""
+"""Most lags, over all clients, in the sum of FedAvg's first-order law: about a second."""
 _NEGLIGIBLE = 1e-17
-"""Terms below this are lost in float64 beside one."""
+"""Terms below this vanish in a float64 sum with 1."""
 _ROUNDING = 1e-9
 _DEVIATION_ROUNDING = 1e-6
 """Multiples of the targets' size below which a bias, or a deviation, is rounding."""
 
 
 class _TooLongError(NotExactError):
-    """States that a computation would take longer than it may here."""
+    """States that a computation would exceed the allowed work."""
 
 
 def describe(links: ConfiguredLinks, max_work: float = MAX_WORK) -> list[str]:
@@ -45,12 +48,12 @@ def describe(links: ConfiguredLinks, max_work: float = MAX_WORK) -> list[str]:
 
     Args:
       links: the pattern.
-      max_work: how many numbers the moments of all algorithms together may have.
+      max_work: how many entries the moments of all algorithms together may have.
 
     Returns:
       Lines of at most 80 columns; none for problems that are no quadratics, nor for memoryless
-      links under which no algorithm has an exact limit. Otherwise a line says why an algorithm
-      has none.
+      links under which no algorithm has an exact limit. Otherwise a line says why an algorithm has
+      no exact limit.
     """
     try:
         run = exact_quadratics.quadratic_run(links)
@@ -83,16 +86,16 @@ def describe(links: ConfiguredLinks, max_work: float = MAX_WORK) -> list[str]:
 
 
 class _Writer:
-    """Writes lines about algorithms, until the work is too much."""
+    """Writes lines about algorithms until the allowed work is used up."""
 
     def __init__(
         self, links: ConfiguredLinks, run: QuadraticRun, max_work: float
     ) -> None:
-        """Takes a pattern, and what may be computed of it.
+        """Takes a pattern, and how much may be computed.
 
         Args:
           links: a pattern of a config.
-          run: the same, as the theory takes it.
+          run: the same pattern in the form that the theory takes.
           max_work: as in `describe`.
         """
         self._links = links
@@ -103,7 +106,7 @@ class _Writer:
         self._size = float(np.abs(run.targets).max())
 
     def heading(self) -> str:
-        """Says what the lines are."""
+        """Returns the heading, which says what the numbers of the lines are."""
         comparison = ' [without memory]' if self._memoryless_run is not None else ''
         symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
         numbers = f'{symbol}, standard deviation, time constant'
@@ -117,7 +120,7 @@ class _Writer:
         """Describes the limits of an algorithm's models.
 
         Raises:
-          NotExactError: with the reason why they are not known.
+          NotExactError: with the reason why the limits are not known.
         """
         algorithm = exact_quadratics.linear_algorithm(self._links, label)
         if algorithm.name == 'fedau':
@@ -131,7 +134,7 @@ class _Writer:
             try:
                 return [self._first_order_line(label, algorithm)]
             except NotExactError:
-                # Where to get the exact limit says more than why there is no approximation.
+                # The first error says where to get the exact limit, and so helps more.
                 raise too_long from None
         memoryless = {}
         if self._memoryless_run is not None:
@@ -144,7 +147,7 @@ class _Writer:
         return lines
 
     def _spend(self, algorithm: LinearAlgorithm) -> None:
-        """Takes the work of an algorithm from what is left.
+        """Subtracts the work of an algorithm from the work that is left.
 
         Raises:
           _TooLongError: if too little is left.
@@ -153,7 +156,7 @@ class _Writer:
         if self._memoryless_run is not None:
             work += self._memoryless_run.work(algorithm)
         if work > self._work_left:
-            # Say where to get what is not computed here.
+            # The error says what computes the limit instead.
             if self._is_quick and work <= MAX_WORK:
                 text = 'it takes seconds; the command `theory` computes it'
                 raise _TooLongError(text)
@@ -176,7 +179,7 @@ class _Writer:
         return f'{bias}, {spread}, settles in {_time_constant(limit.rate)}'
 
     def _first_order_line(self, label: str, algorithm: LinearAlgorithm) -> str:
-        """Describes the bias to first order in the step, for any number of clients."""
+        """Describes the bias to first order in the step size, for any number of clients."""
         run = self._run
         if np.ptp(run.curvature) > 0:
             raise NotExactError('its law of first order needs equal curvatures')
@@ -212,11 +215,11 @@ class _Writer:
         empty_prob = np.prod(1 - law.probs)
         if empty_prob < _NEGLIGIBLE:
             return 0.0
-        # A link forgets by this factor in a round.
+        # The factor by which a link's correlation with its past falls in a round.
         slowest = np.abs(1 - law.up_rate - law.down_rate).max()
         if slowest == 0:
             return 0.0
-        if slowest == 1:  # A link that alternates never forgets.
+        if slowest == 1:  # A link that alternates never forgets its state.
             return math.inf
         num_rounds = math.log(_NEGLIGIBLE) / math.log(slowest)
         return float(law.probs.size * num_rounds)
@@ -232,14 +235,14 @@ class _Writer:
 
 
 def _number(value: float, rounding: float, digits: int) -> str:
-    """Writes a number; what is below the rounding error is printed as zero."""
+    """Writes a number; a number below the rounding error is printed as zero."""
     return '0' if abs(value) < rounding else f'{value:.{digits}g}'
 
 
 def _without_memory(links: ConfiguredLinks, run: QuadraticRun) -> QuadraticRun | None:
     """Returns the run with links that are independent over rounds, at the same rates.
 
-    It is None where links have no memory already, or clients depend on each other.
+    None if the links have no memory already, or if clients depend on each other.
     """
     if links.law.memoryless or links.law.probs is None:
         return None
@@ -247,6 +250,6 @@ def _without_memory(links: ConfiguredLinks, run: QuadraticRun) -> QuadraticRun |
 
 
 def _time_constant(rate: float) -> str:
-    """Writes the rounds in which a mean comes e times as close."""
+    """Writes the number of rounds in which a mean's distance from its limit falls e-fold."""
     rounds = -1 / math.log(rate) if rate > 1e-12 else 0.0
     return f'{rounds:.3g} rounds'

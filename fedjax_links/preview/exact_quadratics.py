@@ -1,8 +1,8 @@
 """Computes the exact limits and curves of a config's algorithms on quadratics.
 
-Most algorithms are linear in models and memories. On quadratics, under links that follow
-a chain, mean and covariance of their models are known exactly (`analysis.linear_limit`,
-`analysis.linear_curve`).
+Most algorithms are linear in models and memories (vectors that an algorithm keeps for rounds to
+come). On quadratics, under links that follow a chain, mean and covariance of their models are known
+exactly (`analysis.linear_limit`, `analysis.linear_curve`).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,23 +27,23 @@ _KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     'stale_weight': (),
     'weights': ('equal', 'examples'),
 }
-"""By option of an algorithm, the values that the theory covers; empty for all."""
+"""By option of an algorithm, the values that the theory covers; empty if it covers all values."""
 _COMPUTE = {'fedavg': 'active', 'fedpbc': 'all'}
 """The value of the option ``compute`` that the theory covers, by algorithm."""
 _NEED_PEERS = 'cogc', 'colrel', 'gossip'
-"""Algorithms that need links between clients, which no chain has."""
+"""Algorithms that need links between clients, which no link chain has."""
 _ROUNDING = 1e-9
 _SMALLEST_DISTANCE = 1e-8
 """Portions of the targets' size below which a coordinate, or a distance, is rounding."""
 
 
 class LinearAlgorithm(NamedTuple):
-    """Holds what the exact theory takes of a configured algorithm.
+    """Holds the parts of a configured algorithm that the exact theory needs.
 
     Attributes:
-      name: in `ALGORITHMS`.
+      name: the algorithm's name in `ALGORITHMS`.
       learning_rate: of the local steps.
-      local_steps: their number.
+      local_steps: number of local steps in a round.
       options: of the algorithm.
     """
 
@@ -57,11 +57,12 @@ class QuadraticRun(NamedTuple):
     """Holds a pattern over quadratics.
 
     Attributes:
-      chain: of the links.
+      chain: the chain of the links.
       targets: float64[N, q], the clients' minimisers minus the initial model, in fewer
         coordinates than the models have.
       basis: float64[d, q], turns means of the coordinates into models.
-      copies: float64[q], how many equal coordinates of the models each one stands for.
+      copies: float64[q], how many equal coordinates of the models each of the q coordinates stands
+        for.
       curvature: float64[N].
       noise: standard deviation of each coordinate of a local gradient.
       start: float64[d], the initial model.
@@ -80,10 +81,10 @@ class QuadraticRun(NamedTuple):
     least_loss: float
 
     def work(self, algorithm: LinearAlgorithm) -> float:
-        """Returns how many numbers the moments have, as a measure of the time that they take.
+        """Returns the number of entries of the moments (mean and covariance), a measure of time.
 
-        It is a rough estimate: one coordinate counts in full, and each pair of coordinates adds a
-        tenth.
+        This is a rough estimate: one coordinate counts in full, and each pair of coordinates adds
+        a tenth.
         """
         groups = layouts.exchangeable_groups(self.chain, self.curvature)
         dimension = self.targets.shape[1]
@@ -113,11 +114,13 @@ class ExactLimit(NamedTuple):
     """Holds where a model ends.
 
     Attributes:
-      bias: float64[d], its mean minus the optimum.
-      deviation: root of the sum of the variances of its coordinates; NaN if it grows.
-      rate: the factor by which the mean's distance from its limit contracts in a round; the mean
-        has no limit from 1 on.
-      second_moment_rate: the same of the second moment; the variance grows from 1 on.
+      bias: float64[d], the model's mean minus the optimum.
+      deviation: root of the sum of the variances of the model's coordinates; NaN if the variance
+        grows.
+      rate: the factor by which the mean's distance from its limit contracts in a round; from 1 on
+        the mean has no limit.
+      second_moment_rate: the factor by which the second moment contracts; from 1 on the variance
+        grows.
     """
 
     bias: np.ndarray
@@ -127,7 +130,7 @@ class ExactLimit(NamedTuple):
 
 
 def quadratic_run(links: ConfiguredLinks) -> QuadraticRun | None:
-    """Returns what the exact theory takes of a pattern; None unless it runs quadratics.
+    """Returns a pattern in the form that the exact theory takes; None unless it runs quadratics.
 
     Args:
       links: a pattern of an experiment.
@@ -168,11 +171,12 @@ def quadratic_run(links: ConfiguredLinks) -> QuadraticRun | None:
 def _few_coordinates(
     targets: np.ndarray, groups: list[np.ndarray], *, has_noise: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rotates targets so that few coordinates hold all that moments depend on.
+    """Rotates targets so that the moments depend on few coordinates.
 
-    The means of exchangeable clients span a few coordinates. In all other coordinates a
-    model's mean is zero. Their variances depend on the targets only by the scatter within
-    each group, so one coordinate with this scatter stands for all of them.
+    Exchangeable clients have the same law of links and the same curvature. Targets, averaged within
+    groups of exchangeable clients, span a few coordinates. In all other coordinates a model's mean
+    is zero. The variances in these other coordinates depend on the targets only by the scatter
+    within each group. So one coordinate with this scatter stands for all other coordinates.
 
     Args:
       targets: float64[N, d].
@@ -180,8 +184,8 @@ def _few_coordinates(
       has_noise: whether gradients have noise, which is in all coordinates.
 
     Returns:
-      The targets, float64[N, q]; the basis, float64[d, q]; and how many coordinates each
-      one stands for, float64[q].
+      The targets, float64[N, q]; the basis, float64[d, q]; and how many coordinates of the models
+      each of the q coordinates stands for, float64[q].
     """
     means = targets.copy()
     for members in groups:
@@ -211,14 +215,14 @@ def _few_coordinates(
 
 
 def linear_algorithm(links: ConfiguredLinks, label: str) -> LinearAlgorithm:
-    """Returns what the exact theory takes of an algorithm at the first point of a grid.
+    """Returns an algorithm, at the first grid point, in the form that the exact theory takes.
 
     Args:
       links: a pattern of an experiment.
       label: of the algorithm.
 
     Raises:
-      NotExactError: with the reason why the theory does not cover it.
+      NotExactError: with the reason why the theory does not cover the algorithm.
     """
     experiment = links.experiment
     if experiment.tuning is not None:
@@ -238,10 +242,10 @@ def linear_algorithm(links: ConfiguredLinks, label: str) -> LinearAlgorithm:
 
 
 def _known_options(algorithm: BoundFactory) -> dict[str, Any]:
-    """Returns those options of an algorithm that the theory takes.
+    """Returns the options of an algorithm that the theory takes.
 
     Raises:
-      NotExactError: for others that are not at the values that the theory covers.
+      NotExactError: for an option at a value that the theory does not cover.
     """
     covered = {}
     for option, filled in algorithm.options.items():
@@ -257,7 +261,7 @@ def _known_options(algorithm: BoundFactory) -> dict[str, Any]:
 
 
 def _plain_steps(client: BoundFactory) -> tuple[float, int]:
-    """Returns rate and number of local steps of a client program."""
+    """Returns the learning rate and the number of local steps of a client program."""
     extra = client.options.keys() - configured_links.PLAIN_SGD_OPTIONS
     if client.factory is not local_training.local_sgd or extra:
         named = ', '.join(sorted(extra)) or 'another client program'
@@ -331,8 +335,8 @@ def curves(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Computes the exact curves of an algorithm's metrics, by model and metric.
 
-    Models within two standard deviations of their mean have a distance to the optimum
-    between the ends of the band.
+    A model within two standard deviations of its mean has a distance to the optimum between the
+    ends of the band.
 
     Args:
       run: a pattern over quadratics.
@@ -340,8 +344,9 @@ def curves(
       rounds: int[E], rounds completed.
 
     Returns:
-      float64[3, E]: for ``distance`` the root of its mean square, NaN if that is rounding,
-      for ``loss`` the mean; then the lower and the upper end of the band.
+      float64[3, E]. The first row is for ``distance`` the root of its mean square, NaN if that is
+      rounding, and for ``loss`` the mean. The other rows are the lower and the upper end of the
+      band.
 
     Raises:
       NotExactError: as `limits`.

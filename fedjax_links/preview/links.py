@@ -1,4 +1,8 @@
-"""Shows links before anything is trained: sampled from a pattern, or read from a log."""
+"""Shows links before anything is trained: sampled from a pattern, or read from a log.
+
+A record is the links of a run's rounds. A law (`LinkLaw`) is what is known exactly about who takes
+part.
+"""
 
 import math
 import textwrap
@@ -23,11 +27,11 @@ from fedjax_links.participation.traces.trace import WRAPS, availability
 from fedjax_links.plot.links import MAP_ROUNDS
 
 _MAX_CELLS = 2**29
-"""Rounds times clients of a record: 2.5 GiB, a bool and a float32 each."""
+"""Most rounds times clients of a record: 2.5 GiB, a bool and a float32 each."""
 _MAX_MAP_ROUNDS = 600
 _NUM_LAGS = 40
 _MAX_LAGS = 300
-"""Rounds and lags of a panel, chosen so that a picture of this size can show them."""
+"""Most rounds and lags of a panel; a choice that the picture's size can show."""
 _WIDTH = 80
 _LABEL_WIDTH = 10
 _MAP_ROWS = 10
@@ -87,7 +91,7 @@ def sample_log(
       overlaps: as in `availability`.
 
     Returns:
-      The links, and their law. The law has no numbers but a period, if a day has a whole number
+      The links, and their law. The only number of the law is a period, if a day has a whole number
       of rounds.
 
     Raises:
@@ -95,7 +99,7 @@ def sample_log(
     """
     if rounds is not None:
         _check_size(rounds, len(intervals.names))
-    # A log shorter than a round is repeated, of which `log_warnings` warns.
+    # A log shorter than a round is repeated; `log_warnings` warns of that.
     wrap = intervals.last_end if intervals.period is None else None
     mask = availability(
         intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps
@@ -125,13 +129,13 @@ def sample_log(
 
 
 def bias(mask: np.ndarray) -> tuple[float, float]:
-    """Returns the L1 distance of FedAvg's realised weights from equal, and its standard error.
+    """Returns the L1 distance of FedAvg's realised weights from equal ones, and its standard error.
 
     Args:
       mask: bool[T, N], who takes part.
 
     Returns:
-      Both; NaN for fewer than two rounds, and for links that are never up.
+      The distance and its standard error; NaN for fewer than two rounds, and for links never up.
     """
     if not mask.any() or len(mask) < 2:
         return np.nan, np.nan
@@ -144,7 +148,7 @@ def bias(mask: np.ndarray) -> tuple[float, float]:
 
 
 def log_warnings(intervals: Intervals) -> list[str]:
-    """Lists what is odd about the times of a log, a line each.
+    """Lists oddities of the times of a log, a line each.
 
     Args:
       intervals: the log, time 0 being midnight.
@@ -152,7 +156,7 @@ def log_warnings(intervals: Intervals) -> list[str]:
     Raises:
       ValueError: for times that no log can have, as `availability`.
     """
-    log = as_intervals(intervals)  # Raises for such times.
+    log = as_intervals(intervals)  # Raises for impossible times.
     end = float(np.max(log.end if log.period is None else log.period))
     lines = remarks(log)
     if 0 < end < WRAPS['day']:
@@ -189,7 +193,7 @@ def transition_probs(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
       law: the exact law of the links.
 
     Returns:
-      Two arrays float64[N]; None if they are not known.
+      Two arrays float64[N]; None if the probabilities are not known.
     """
     if law.memoryless and law.rates is not None:
         return law.rates, 1 - law.rates
@@ -206,8 +210,9 @@ def stated_rates(law: LinkLaw, record: base.MaskLinks) -> tuple[str, np.ndarray 
       record: the same links, simulated.
 
     Returns:
-      ``exact`` for rates of the law, ``nominal`` for the pattern's mean probabilities. Then the
-      rates, float64[N], NaN for a client whose rate is unknown; None if all are unknown.
+      ``exact`` for rates of the law, ``nominal`` for the pattern's mean probabilities. The second
+      result is the rates, float64[N], NaN for a client whose rate is unknown; None if all are
+      unknown.
     """
     if law.rates is not None:
         return 'exact', law.rates
@@ -249,7 +254,7 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
 def _peers_line(record: Any) -> str:
     """Says how many neighbours a client receives from in a round, on average."""
     neighbours = record.neighbours[0]
-    # Rows with fewer neighbours than others are padded with the client itself.
+    # The row of a client with fewer neighbours than others is padded with the client itself.
     is_neighbour = np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
     degree = is_neighbour.sum(axis=1).mean()
     num_up = record.edges.mean(axis=0).sum(axis=1).mean()
@@ -261,7 +266,7 @@ def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
 
     Args:
       active: bool[T, N], who takes part.
-      period: rounds after which links repeat, two of which are shown; None for no period.
+      period: rounds after which links repeat; two periods are shown. None for no period.
     """
     num_clients = active.shape[1]
     bands = np.array_split(np.arange(num_clients), min(_MAP_ROWS, num_clients))
@@ -290,7 +295,7 @@ def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
 
 
 def _band_label(band: np.ndarray) -> str:
-    """Writes the ranks of a band's clients, from 1: ``31-40``, or ``31`` alone."""
+    """Writes the ranks of the clients in a band of the map, from 1: ``31-40``, or ``31`` alone."""
     first = band[0] + 1
     last = band[-1] + 1
     return f'{first}' if first == last else f'{first}-{last}'

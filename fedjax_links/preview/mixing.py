@@ -1,4 +1,4 @@
-"""Says how fast FedPBC's rounds mix client models under configured links."""
+"""Says how fast FedPBC's rounds mix client models under configured links; low rates are fast."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from fedjax_links.preview import configured_links
 from fedjax_links.preview.configured_links import ConfiguredLinks
 
 _MAX_ROUNDS = 200
-"""Rounds with different probabilities, each of which takes O(N^3); a chosen limit."""
+"""Most rounds with different probabilities, each of which takes O(N^3); a choice."""
 _NUM_BATCHES = 8
-"""Parts of the record from which the standard error of rho is estimated."""
+"""Number of parts of the record, from which the standard error of rho is estimated."""
 
 
 def rate(
@@ -21,11 +21,11 @@ def rate(
 
     Args:
       links: a pattern of an experiment, at the first point of its grid.
-      record: its links, leaves [T, ...].
+      record: the links of the pattern, leaves [T, ...].
       active: bool[T, N], who takes part in the rounds from which the rate is estimated.
 
     Returns:
-      rho = lambda_2(E[W]), of the worst round if they differ, and a text that says how it is
+      rho = lambda_2(E[W]), of the worst round if rounds differ, and a text that says how rho is
       known.
     """
     if links.law.probs is not None:

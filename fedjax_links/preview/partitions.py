@@ -33,7 +33,7 @@ def text(title: str, report: PartitionReport) -> str:
 def effective_number(portions: np.ndarray) -> Any:
     """Returns the effective number of portions, ``1 / sum_k q_k^2``.
 
-    It is K if all K portions are equal, and 1 if one of them is everything.
+    The number is K if all K portions are equal, and 1 if one portion is the whole.
 
     Args:
       portions: float[..., K], which sum to one.
@@ -47,7 +47,8 @@ def effective_number(portions: np.ndarray) -> Any:
 def picture(path: Path, title: str, report: PartitionReport) -> None:
     """Draws a page: classes of each client, volumes, distances to the pooled mix, classes held.
 
-    Without classes it shows only volumes, the largest first.
+    Without classes the page shows only volumes, the largest first. A volume is a client's number of
+    examples.
 
     Args:
       path: where the PNG goes.

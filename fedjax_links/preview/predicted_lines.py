@@ -13,10 +13,10 @@ def describe(
 
     Args:
       links: the pattern.
-      budget: what it may compute.
+      budget: how much the predictions may compute.
 
     Returns:
-      The predictions, or why there are none; no lines for a problem that is never predicted, or
+      The predictions, or why there are none; no lines for a problem that no prediction covers, or
       if no client is ever active.
     """
     if prediction.hessian_work(links.problem) == 0:
@@ -50,7 +50,7 @@ def describe(
 def _reached_lines(
     links: ConfiguredLinks, by_name: Mapping[str, prediction.Prediction], remark: str
 ) -> list[str]:
-    """Describes where algorithms are after the run's rounds."""
+    """Describes the metrics of algorithms after the run's rounds."""
     reached = {name: predicted.reached for name, predicted in by_name.items()}
     if all(reached.values()):
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
@@ -64,7 +64,7 @@ def _reached_lines(
 def _limit_lines(
     by_name: Mapping[str, prediction.Prediction], remark: str
 ) -> list[str]:
-    """Describes where algorithms would end in the long run."""
+    """Describes the metrics that algorithms would end at in the long run."""
     limits = {name: predicted.limit or {} for name, predicted in by_name.items()}
     if all(limits.values()):
         return [_ends_text(limits), f'  in the long run{remark}']

@@ -1,7 +1,7 @@
 """Predicts the final metrics of FedAvg and FedPBC on a linear model, from data and links alone.
 
 With small steps, FedAvg follows the gradient flow of the clients' losses under its implicit
-weights. The mean of FedPBC's client models follows that under equal weights
+weights. The mean of FedPBC's client models follows the gradient flow under equal weights
 (studies/prediction.md).
 """
 
@@ -42,13 +42,13 @@ class Budget(NamedTuple):
 
 
 QUICK = Budget(hessian=2**34, flow=2**31)
-"""Of what is printed before a run: a flow takes about a second."""
+"""Budget of what is printed before a run: a flow takes about a second."""
 
 LONG = Budget(hessian=2**34, flow=2**38)
-"""Of the command ``theory``: a flow takes about a minute."""
+"""Budget of the command ``theory``: a flow takes about a minute."""
 
 _MIN_GRADIENTS = 80
-"""Gradients that the shortest flow takes."""
+"""Number of gradients that the shortest flow takes."""
 _MAX_ROUNDS = 10_000
 """Largest number of simulated rounds from which implicit weights are estimated."""
 _MAX_CELLS = 2**25
@@ -56,17 +56,17 @@ _MAX_CELLS = 2**25
 _NUM_CHECKED = 256
 """Examples on which a problem's loss is compared with its objective."""
 _TOLERANCE = 1e-3
-"""Largest relative difference of the two that is a rounding error."""
+"""Largest relative difference of loss and objective that counts as rounding."""
 
 
 class Prediction(NamedTuple):
     """Holds the predicted metrics of an algorithm on the problem's evaluation data.
 
     Attributes:
-      limit: at the minimiser; empty if there is none because labels are separable, None if its
-        Hessian would take too long.
-      reached: after the run's rounds; empty if the time of the flow is unknown, or if the flow
-        would take too long to follow. Both are empty if nothing is known.
+      limit: metrics at the minimiser. Empty if labels are separable, so that there is no minimiser;
+        None if its Hessian would take too long.
+      reached: metrics after the run's rounds. Empty if the time of the flow is unknown, or if the
+        flow would take too long to follow. Both fields are empty if nothing is known.
     """
 
     limit: Mapping[str, float] | None
@@ -78,8 +78,8 @@ class Predictions(NamedTuple):
 
     Attributes:
       fedavg: FedAvg's server model.
-      fedpbc: the mean of FedPBC's client models, where it carries no participation bias.
-      exact: whether FedAvg's weights are exact, not those of simulated links.
+      fedpbc: the mean of FedPBC's client models; without metrics if that mean may be biased.
+      exact: whether FedAvg's weights are exact, not estimated from simulated links.
     """
 
     fedavg: Prediction
@@ -90,17 +90,18 @@ class Predictions(NamedTuple):
 _cache: weakref.WeakKeyDictionary[Any, dict[tuple[str, Budget], Predictions | None]] = (
     weakref.WeakKeyDictionary()
 )
-"""Predictions by plan, then by pattern and budget. A run needs them at its start and its end.
+"""Predictions by plan, then by pattern and budget. A run needs these at its start and its end.
 
-An experiment could not be the key: those of equal configs are equal, even if their modules differ.
+An experiment could not be the key: experiments of equal configs are equal, even if the modules
+that the configs name differ.
 """
 
 
 def hessian_work(problem: base.Problem) -> int:
     """Returns examples times the square of the parameters, the cost of a Hessian.
 
-    It is 0 if nothing can be predicted. Predictions need a problem with an ``objective``, whose
-    training loss is not random.
+    The work is 0 if nothing can be predicted. Predictions need a problem with an ``objective``,
+    whose training loss is not random.
     """
     if problem.objective is None or problem.random_loss_fn is not None:
         return 0
@@ -125,10 +126,10 @@ def predictions(
       non_empty: the fraction of rounds in which at least one client is active.
       time: the sum of the local rates over all local steps; None for the limits alone.
       seed: the seed of the initial model.
-      budget: what it may compute; by default any Hessian, and a flow of `QUICK`.
+      budget: how much to compute; by default any Hessian, and a flow of `QUICK`.
 
     Returns:
-      The predictions; None if the problem's loss is not that of its ``objective``.
+      The predictions; None if the problem's loss differs from its ``objective``.
 
     Raises:
       ValueError: for a problem without an ``objective``.
@@ -149,14 +150,14 @@ def predictions(
 
 
 def make_predictor(problem: base.Problem, seed: int = 0) -> 'Predictor | None':
-    """Makes what predicts metrics of a problem with a linear model.
+    """Makes the predictor of a problem with a linear model.
 
     Args:
       problem: a problem with an ``objective``.
       seed: the seed of the initial model.
 
     Returns:
-      The predictor; None if the problem's loss is not that of its ``objective``.
+      The predictor; None if the problem's loss differs from its ``objective``.
 
     Raises:
       ValueError: for a problem without an ``objective``.
@@ -180,7 +181,7 @@ class Predictor:
 
     Attributes:
       data: features, labels and owners of the examples, as `weighted_minimiser` takes them.
-      options: of the loss, likewise.
+      options: of the loss, as `weighted_minimiser` takes them.
     """
 
     def __init__(
@@ -194,9 +195,9 @@ class Predictor:
 
         Args:
           problem: the problem.
-          objective: the form of its loss.
-          initial: its initial parameters.
-          start: their coefficients.
+          objective: the form of the problem's loss.
+          initial: the problem's initial parameters.
+          start: the coefficients of the initial parameters.
         """
         inputs, labels = map(np.asarray, objective.inputs(problem.data))
         num_coefficients = sum(part.size for part in start)
@@ -219,7 +220,7 @@ class Predictor:
         Args:
           weights: float64[N].
           time: how far to follow the flow; None for the limit alone.
-          budget: what it may compute.
+          budget: how much to compute.
         """
         reached: Mapping[str, float] = {}
         if time is not None:
@@ -256,9 +257,9 @@ class Predictor:
 def _loss_is_as_stated(
     problem: base.Problem, objective: base.LinearObjective, start: analysis.LinearModel
 ) -> bool:
-    """Returns whether the problem's loss of some examples is that of its objective.
+    """Returns whether the problem's loss of some examples equals the loss of its objective.
 
-    Both are evaluated at one model, a random step away from the initial one.
+    Both losses are evaluated at one model, a random step away from the initial model.
     """
     examples = jax.tree.map(lambda a: np.asarray(a)[:_NUM_CHECKED], problem.data)
     inputs, labels = map(np.asarray, objective.inputs(examples))
@@ -283,17 +284,17 @@ def _loss_is_as_stated(
 def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | None:
     """Returns the predictions for a pattern of a config, cached.
 
-    FedAvg's weights are exact if they are known. Otherwise they are estimated from the first
-    seed's links, in at most 10,000 rounds.
+    FedAvg's weights are exact if the law of the links gives them. Otherwise they are estimated from
+    the first seed's links, in at most 10,000 rounds.
 
     Args:
       links: the pattern.
-      budget: what it may compute.
+      budget: how much to compute.
 
     Returns:
       The predictions; None if nothing can be predicted, such as for clients that weigh by their
-      examples or take unequal numbers of steps. That of FedPBC is empty if the mean of its
-      client models may be biased.
+      examples or take unequal numbers of steps. The prediction of FedPBC is empty if the mean of
+      its client models may be biased.
     """
     if not is_affordable(links, budget) or covered_runs.reason_unpredicted(links):
         return None
@@ -342,7 +343,8 @@ def _predict(links: ConfiguredLinks, budget: Budget) -> Predictions | None:
 def _implicit_weights(links: ConfiguredLinks) -> tuple[np.ndarray, float] | None:
     """Returns FedAvg's weights, and the fraction of rounds that are not empty.
 
-    They are those of simulated links where they are not known. None if no client is ever active.
+    What the law of the links does not give is estimated from simulated links. None if no client is
+    ever active.
     """
     law = links.law
     if law.weights is not None and law.never_empty:

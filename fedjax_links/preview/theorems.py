@@ -1,4 +1,4 @@
-"""Checks which theorems of four papers cover a configured run, and compares bounds with it."""
+"""Checks which theorems of four papers cover a configured run, and compares bounds with the run."""
 
 import math
 from collections.abc import Callable
@@ -24,28 +24,28 @@ from fedjax_links.problems import classification, vectors
 
 _PERIODS = (1, 10, 100, 1000)
 _MAX_CELLS = 2**24
-"""Largest number of rounds times clients whose regularity is checked, chosen."""
+"""Largest number of rounds times clients whose regularity is checked; a choice."""
 _MAX_GRADIENTS = 10**7
-"""Largest number of gradients of examples in all rounds of a run, chosen."""
+"""Largest number of gradients of examples in all rounds of a run; a choice."""
 _WIDTH = 80
 _AMPLIFIED = 'amplified_fedavg'
 _COVERED = ('fedavg', 'fedpbc', 'debiased_fedavg', _AMPLIFIED)
-"""Algorithms of the theorems."""
+"""Algorithms that the theorems are about."""
 
 
 def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
     """Says with which period a pattern is regular, and which theorems cover the problem.
 
     Theorems are checked for quadratics and for linear models with an intercept. For
-    `gaussian_regression` none is checked, as its model has no intercept.
+    `gaussian_regression` no theorem is checked, as its model has no intercept.
 
     Args:
       links: a pattern of an experiment, at the first point of its grid.
-      record: its links, leaves [T, ...]. For theorems, rounds beyond those of the experiment are
-        left out.
+      record: the links of the pattern, leaves [T, ...]. For theorems, rounds after the experiment's
+        last round are left out.
 
     Returns:
-      Lines of at most 80 columns. One line says why, where no theorem is checked.
+      Lines of at most 80 columns. If no theorem is checked, one line says why.
     """
     texts = _regularity_lines(np.asarray(base.participants(record)))
     reason = _reason_unchecked(links)
@@ -152,7 +152,7 @@ def _separation_lines(
     run: analysis.TheoremRun,
     active: np.ndarray,
 ) -> list[str]:
-    """Checks the theorems on a minimum separation whose chain is small."""
+    """Checks the theorems on patterns of minimum separation whose chain is small."""
     chain = _separation_chain(links)
     if chain is None:
         return []
@@ -186,7 +186,7 @@ def _separation_lines(
 def _separation_chain(
     links: ConfiguredLinks,
 ) -> analysis.MinimumSeparationChain | None:
-    """Enumerates the chain of a minimum separation; None for other or too many states.
+    """Enumerates the chain of a minimum separation; None for other patterns, or too many states.
 
     The theorems are on clients that are selected one by one, without groups.
     """
@@ -317,7 +317,7 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
 
 
 def _reason_gossip_is_unchecked(links: ConfiguredLinks) -> str:
-    """Says why the config's FedPBC is not that of the theorems; empty if it is."""
+    """Says why the theorems do not cover the config's FedPBC; empty if they do."""
     config = covered_runs.config_at_first_point(links)
     for label, section in covered_runs.sections_of(config, 'fedpbc'):
         if section.get('server_lr', 1) != 1:
@@ -344,7 +344,7 @@ def _converges(problem: base.Problem, learning_rate: float) -> bool:
 
 
 def _rounds_are_independent(links: ConfiguredLinks) -> bool | None:
-    """Returns whether rounds are independent of each other; None if it is not known."""
+    """Returns whether rounds are independent of each other; None if that is not known."""
     if links.law.memoryless or links.name == 'bernoulli':
         return True
     has_memory = transition_probs(links.law) is not None

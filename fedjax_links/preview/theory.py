@@ -1,4 +1,4 @@
-"""Describes what configured links do to FedAvg and to gossip, exactly where that is known."""
+"""Describes what configured links do to FedAvg and to gossip, exactly where theory is exact."""
 
 import textwrap
 from typing import Any
@@ -25,11 +25,11 @@ from fedjax_links.problems.classification import partition_of
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
 _MAX_MATRIX_CLIENTS = 1500
-"""Most clients for whose mixing matrix eigenvalues are computed, in O(N^3)."""
+"""Most clients for which the eigenvalues of the mixing matrix are computed, in O(N^3)."""
 _MAX_NEIGHBOURS = 1000
 """Most neighbours, over all clients, for which the contraction by edges is computed."""
 _FEW_PATTERNS = 4
-"""Patterns whose predictions each get a full work budget; more patterns share these budgets."""
+"""So many patterns each get a full budget of predictions; more patterns share these budgets."""
 _WIDTH = 80
 _INDENT = ' ' * 9
 
@@ -37,9 +37,9 @@ _INDENT = ' ' * 9
 def summary(experiment: Experiment) -> str:
     """Says what the links of an experiment do to FedAvg, in a line or two per pattern.
 
-    Where known, these are the clients' rates, and how far FedAvg's implicit weights are from
-    equal. For linear models of moderate size they are the metrics that FedAvg and FedPBC are
-    expected to end at. For quadratics they are the exact limits of all algorithms.
+    Where known, the lines give the clients' rates, and how far FedAvg's implicit weights are from
+    equal. For linear models of moderate size they predict the final metrics of FedAvg and FedPBC.
+    For quadratics they give the exact limits of all algorithms.
 
     Args:
       experiment: made from a config.
@@ -74,8 +74,8 @@ def summary(experiment: Experiment) -> str:
 def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str:
     """Writes the screen of the command ``theory``.
 
-    It shows the memory of links, rates, FedAvg's implicit weights and bias, gossip, what is special
-    to the pattern, and the participation report of the record.
+    The screen shows the memory of links, rates, FedAvg's implicit weights and bias, gossip, what is
+    special to the pattern, and the participation report of the record.
 
     Args:
       links: a pattern of an experiment.
@@ -139,7 +139,7 @@ def _opening_lines(links: configured_links.ConfiguredLinks) -> list[str]:
 
 
 def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:
-    """Names the problem, and the metrics of its best model where these are known."""
+    """Names the problem, and the metrics of its best model if these are known."""
     config = links.experiment.config
     assert config is not None  # `from_experiment` takes only what a config made.
     name = config['problem']['name']
@@ -166,8 +166,8 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
         return 'not known'
     rise, fall = probs
     changes = rise + fall
-    # The correlation of one round with the next decays geometrically over rounds. A negative one,
-    # of links that change in most rounds, counts as no memory: below one round.
+    # The correlation of one round with the next decays geometrically over rounds. A negative
+    # correlation, of links that change in most rounds, counts as no memory: below one round.
     correlation = 1 - changes
     decay = -1 / np.log(np.clip(correlation, 1e-300, 1 - 1e-16))
     times = np.where(correlation >= 1, np.inf, decay)
@@ -198,7 +198,7 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
 def _links_lines(
     links: configured_links.ConfiguredLinks, description: str
 ) -> list[str]:
-    """Names a pattern, and the grid point at which all that follows holds."""
+    """Names a pattern, and the grid point for which all following lines hold."""
     lines = [f'links    {description}']
     if links.grid_point:
         lines.append(f'{_INDENT}at {links.grid_point}')
@@ -251,7 +251,7 @@ def _bias_lines(
 def _label_bias_lines(
     class_mix: np.ndarray, weights: analysis.EffectiveWeights, active: np.ndarray
 ) -> list[str]:
-    """Compares the labels that FedAvg trains on with those of all clients."""
+    """Compares the labels that FedAvg trains on with the labels of all clients."""
     mean_mix = class_mix.mean(axis=0)
     implicit_mix = weights.weights @ class_mix
     lines = [
@@ -298,7 +298,7 @@ def _gossip_lines(law: LinkLaw) -> list[str]:
     """Says how fast gossip contracts."""
     if law.probs is None or not 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
         return []
-    if law.is_duplex:  # Those that average their models are not those that take part.
+    if law.is_duplex:  # Who averages models is not who takes part.
         return []
     gap = 1 - analysis.mixing_rate(law.probs)
     bound = 1 - analysis.mixing_rate_bound(law.probs)
@@ -329,7 +329,7 @@ def _separation_lines(law: LinkLaw) -> list[str]:
 
 
 def _quantiles_row(label: str, values: Any) -> str:
-    """Writes quantiles and the mean over clients, of float[N] without its NaN."""
+    """Writes quantiles and the mean over clients of float[N], NaN left out."""
     known = np.asarray(values, np.float64)
     known = known[~np.isnan(known)]
     cells = [*np.quantile(known, [*_QUANTILES.values()]), known.mean()]
@@ -338,12 +338,12 @@ def _quantiles_row(label: str, values: Any) -> str:
 
 
 def _range(values: np.ndarray, digits: int = 4) -> str:
-    """Writes the least and the largest of some values."""
+    """Writes the least and the largest value."""
     return reprs.span(f'{values.min():.{digits}g}', f'{values.max():.{digits}g}')
 
 
 def _noise_text(standard_errors: np.ndarray) -> str:
-    """Writes the distance that normal errors alone would give, their expected L1 norm."""
+    """Writes the distance expected from noise alone: the expected L1 norm of normal errors."""
     expected_norm = np.sqrt(2 / np.pi) * standard_errors.sum()
     return f' (noise alone: {expected_norm:.2g})'
 

@@ -1,4 +1,4 @@
-"""Describes what links with memory do to weighted algorithms on linear models."""
+"""Describes what links with memory do to weighted algorithms, see `_WEIGHTED`, on linear models."""
 
 import contextlib
 import textwrap
@@ -14,7 +14,7 @@ from fedjax_links.preview.exact_quadratics import LinearAlgorithm
 
 _WIDTH = 80
 _MAX_WORK = 2**31
-"""Largest `prediction.hessian_work` of a described limit: a few seconds for an algorithm."""
+"""Largest `prediction.hessian_work` of a limit that is described: a few seconds per algorithm."""
 
 _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
 """Algorithms that divide a weighted sum of updates by N."""
@@ -25,19 +25,19 @@ def weighted_algorithms(
 ) -> dict[str, LinearAlgorithm]:
     """Returns the algorithms of a config whose limit is known to first order in the step.
 
-    These are `_WEIGHTED` ones, on linear models, under two-state links with memory.
+    These are the algorithms of `_WEIGHTED`, on linear models, under two-state links with memory.
 
     Args:
       links: a pattern of a config.
       budget: of the predictions for the pattern.
 
     Returns:
-      By label.
+      The algorithms by label.
     """
     if _rates_with_memory(links) is None:
         return {}
     predicted = prediction.for_links(links, budget)
-    # Where labels are separable, FedAvg has no limit, and neither have these.
+    # Where labels are separable, neither FedAvg nor these algorithms have a limit.
     if predicted is None or not predicted.fedavg.limit:
         return {}
     by_label: dict[str, LinearAlgorithm] = {}
@@ -57,7 +57,7 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
       budget: as in `weighted_algorithms`.
 
     Returns:
-      Lines of at most 80 columns; none where nothing is known.
+      Lines of at most 80 columns; none if no limit is known.
     """
     rates = _rates_with_memory(links)
     weighted = weighted_algorithms(links, budget)
@@ -87,7 +87,7 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
 def _rates_with_memory(links: ConfiguredLinks) -> tuple[np.ndarray, np.ndarray] | None:
     """Returns the up and down rates of two-state links with memory.
 
-    None for other links, and where a client's link never comes up.
+    None for other links, and if a client's link never comes up.
     """
     law = links.law
     if law.memoryless or law.up_rate is None or law.down_rate is None:
