@@ -68,7 +68,8 @@ def run(
     A user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: the command. The config comes as nested dictionaries, flags are those of absl.
+      main: the command. The config comes as nested dictionaries, and flags as absl's
+        ``FlagValues``.
       define_flags: defines the command's flags; None for a command without flags.
       config: what the config describes, ``'experiment'`` or ``'figure'``; None for a command
         without a config.
@@ -76,7 +77,8 @@ def run(
         arguments.
       config_replaced_by: a flag that replaces the config if it is set; ``main`` then takes None
         for the config.
-      config_is_optional: whether the config may be missing; ``main`` then takes None for it.
+      config_is_optional: whether the config may be missing; ``main`` then takes None for the
+        config.
       has_default_workdir: whether --workdir is ``runs/NAME`` of the config by default.
     """
     overrides: dict[str, str | bool] = {}
@@ -104,7 +106,7 @@ def run(
             )
             fail(message)
         except (flags.CantOpenFlagFileError, UnicodeDecodeError) as error:
-            # absl does not name a file that is no text.
+            # For a file that is no text, absl's error does not name the file.
             requirement = 'name a readable file of flags'
             reason = errors.describe(error).rpartition('Unable to open flagfile: ')[2]
             fail(errors.invalid('flagfile', requirement, reason))
@@ -112,7 +114,7 @@ def run(
             fail(_mistake_in_flag(error))
 
     def run_with_config(kind: str) -> None:
-        """Runs the command with its config, or with None in place of one."""
+        """Runs the command with its config, or with None in place of the config."""
         has_config = values.config is not None or bool(overrides) or values.quick
         is_replaced = _is_replaced(config_replaced_by, has_config)
         is_missing = config_is_optional and not has_config
@@ -147,7 +149,7 @@ def run(
 
 
 def _is_replaced(flag: str | None, has_config: bool) -> bool:
-    """Returns whether a flag replaces the config; both together are an error."""
+    """Returns whether a flag replaces the config; a flag and a config together are an error."""
     value = None if flag is None else flags.FLAGS[flag].value
     if flag is None or value is None:
         return False
@@ -157,7 +159,7 @@ def _is_replaced(flag: str | None, has_config: bool) -> bool:
 
 
 def _define_flags_of_jax(argv: Sequence[str]) -> None:
-    """Defines JAX's flags, such as --jax_debug_nans, if the command line has one of them."""
+    """Defines JAX's flags, such as --jax_debug_nans, if the command line has any of these."""
     if any(re.match('--?(no)?jax_', argument) for argument in argv):
         _set_cache()
         import jax
@@ -215,11 +217,11 @@ _REQUIREMENTS = {
     'int': 'be a whole number',
     'float': 'be a number',
 }
-"""What values of a flag must do, by type of the flag."""
+"""By type of a flag, what its values must do."""
 
 
 def _mistake_in_flag(error: Exception) -> Exception:
-    """Words the error of an illegal value, absl's ``flag --NAME=VALUE: REASON``, as others are."""
+    """Rewords absl's error of an illegal value, ``flag --NAME=VALUE: REASON``, as other errors."""
     if not isinstance(error, flags.IllegalFlagValueError):
         return error
     name, _, rest = str(error).removeprefix('flag --').partition('=')
@@ -234,7 +236,7 @@ def _mistake_in_flag(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def name_flags(**flag_of: str) -> Iterator[None]:
-    """Names the flags, in place of a function's arguments, in the errors of user mistakes.
+    """Makes errors of user mistakes name flags in place of a function's arguments.
 
     Args:
       **flag_of: the flag by name of the argument.
@@ -260,7 +262,7 @@ def exit_on_error() -> Iterator[None]:
     A user's mistake, a missing package and a refusal of the operating system or the device end in
     one line and status 2. So does an error of the user's code, with its file and line. Any other
     error is a bug of this package. It ends with its traceback, a line that asks for a report, and
-    status 1. With --pdb_post_mortem absl takes the error and starts the debugger.
+    status 1. With --pdb_post_mortem, absl takes every error and starts the debugger.
     """
     try:
         yield
@@ -313,7 +315,7 @@ def _message_of_users_code(error: Exception, file: str, line: int) -> str:
     notes = ''.join(
         f' ({note})'
         for note in getattr(error, '__notes__', ())
-        if 'JAX_TRACEBACK_FILTERING' not in note  # JAX's, about its own frames
+        if 'JAX_TRACEBACK_FILTERING' not in note  # JAX's note about its own frames
     )
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     text = f'{type(error).__name__}: {text}' if text else type(error).__name__
@@ -322,14 +324,14 @@ def _message_of_users_code(error: Exception, file: str, line: int) -> str:
 
 
 def _message_of_backend(error: BaseException) -> object:
-    """Returns the message if JAX does not find the devices that it was told to use, else None.
+    """Returns the message if JAX does not find the devices that the user chose, else None.
 
     JAX looks for devices when they are first needed, so the error can come from anywhere.
     """
     if 'jax' not in sys.modules:
         return None
     causes = errors.causes(error)
-    # JAX raises an AssertionError for a CUDA device that it does not find.
+    # JAX raises an AssertionError for a missing CUDA device.
     if not any(isinstance(cause, AssertionError | RuntimeError) for cause in causes):
         return None
     from fedjax_links.machines import devices

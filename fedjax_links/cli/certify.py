@@ -4,10 +4,10 @@ python -m fedjax_links certify
 python -m fedjax_links certify --config=configs/quickstart.py --workdir=runs/quickstart
 
 Every program takes a few rounds on this device and, in another process, in double precision on a
-CPU. If the exact mean is known, the mean over many seeds is compared with it. Without --config
-these are the programs of the config in --workdir. If there is none, as of a run made in Python, all
-algorithms, patterns and models of this package are checked. The report goes to certificate.json in
---workdir. The exit status is 1 if a program is off by more than its bound.
+CPU. If theory gives the exact mean, the mean over many seeds is compared with it. The programs are
+those of --config, or else of the config in --workdir. Without a config, as for a run made in
+Python, all algorithms, patterns and models of this package are checked. The report goes to
+certificate.json in --workdir. The exit status is 1 if a program is off by more than its bound.
 """
 
 import sys

@@ -3,8 +3,8 @@
 python -m fedjax_links compare runs/first runs/second
 
 Prints differences of config and environment, then the first difference of metrics and of saved
-states, or that the runs are equal. The exit status is 0 if they are equal, 1 if not, and 2 for a
-mistake.
+states, or that the runs are equal. The exit status is 0 if the runs are equal, 1 if not, and 2 for
+a mistake.
 """
 
 import sys

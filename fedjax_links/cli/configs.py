@@ -1,8 +1,9 @@
-"""Reads the config of a command: what a file returns, with fields replaced by flags.
+"""Reads the config of a command: a file returns the config, and flags replace its fields.
 
-``--config.links.probs=0.5`` gives a field a value, whether the file has it or not. The value is a
-number, a list or a section as Python writes it, True, False, or a text without quotes. None
-removes a field. Fields that refer to it follow, as with the flags of ``ml_collections``.
+``--config.links.probs=0.5`` gives a field a value, whether the file has the field or not. The value
+is a number, a list or a section as Python writes it, True, False, or a text without quotes. None
+removes a field. Fields that refer to a changed field follow, as with the flags of
+``ml_collections``.
 """
 
 import ast
@@ -41,13 +42,13 @@ _NO_VALUE = (
     RecursionError,
     OverflowError,
 )
-"""What Python raises for a text that stands for no value."""
+"""What Python raises for a text that is no value in Python."""
 _SWITCHES = {'true': True, 'false': False}
 _STAYS_TEXT: Mapping[type[object], Any] = {str: (int, float), int: tuple, float: tuple}
-"""By type of the value that is replaced, what is no value for it: 1,000 is a tuple in Python."""
+"""By type of a replaced value, the types that stay texts instead: 1,000 is a tuple in Python."""
 _MODULE = '<config>'
 _DIGEST = 'sha256'
-"""Key of a recorded config that is no field: the digest of the file."""
+"""Key in a recorded config that is no field, but the digest of the file."""
 
 flags.disclaim_key_flags()
 
@@ -120,8 +121,8 @@ def nearest_flag(
 
     Args:
       error: absl's error.
-      known: names of all flags that can be given, absl's among them.
-      own_flags: names of the command's own flags, which are listed where none is near.
+      known: names of all flags that can be given, including absl's.
+      own_flags: names of the command's own flags, which are listed if no name is near.
       has_config: whether the command takes a config.
     """
     flag_of = {name: name for name in known}
@@ -145,14 +146,14 @@ def nearest_flag(
 
 
 def meant_by(argument: str, known: Sequence[str]) -> str:
-    """Says how to write what was probably meant by an argument that is no flag.
+    """Says how to write what the user probably meant by an argument that is no flag.
 
     Args:
-      argument: the first one.
+      argument: the first such argument.
       known: names of the command's flags.
     """
     name = argument.partition(':')[0]
-    # A name that is too long for a file is none, too.
+    # A name that is too long for a file is no file either.
     is_config = name in shipped.configs() or os.path.isfile(name)
     if 'config' in known and is_config:
         return f'did you mean --config={argument}?'
@@ -193,8 +194,8 @@ def from_flags(
       quick: as in `load`.
 
     Raises:
-      ValueError: as `load`, for the config of another command, and for fields that no experiment
-        has, or of another type.
+      ValueError: as `load`, and for the config of another command, for fields that no experiment
+        has, or fields of another type.
     """
     if not config_flag:
         requirement = 'name a config or its file, such as --config=quickstart'
@@ -221,17 +222,17 @@ def load(
     """Runs a config file, and overrides its fields.
 
     Args:
-      config_flag: the file or the name of a shipped config, with a word behind a colon or without.
+      config_flag: the file or the name of a shipped config; a word may follow after a colon.
       overrides: texts of values, or True or False, by dotted path.
-      quick: whether fields of the section ``quick`` replace those of the same names.
+      quick: whether fields of the section ``quick`` replace fields of the same names.
 
     Returns:
       The config with these values. Its caption names the changed fields.
 
     Raises:
       ValueError: for a file that cannot be read or has no ``get_config``, a path that leads into no
-        section, and a field or a placeholder without a value. What the file itself raises, such as
-        a SyntaxError, goes through.
+        section, and a field or a placeholder without a value. Errors of the file itself, such as a
+        SyntaxError, are raised unchanged.
     """
     path, words = _file_and_words(config_flag)
     tree = nested.plain(_run_file(path, words))
@@ -287,7 +288,7 @@ def _parse_path(field: str) -> list[str | int]:
 
 
 def _type_of_field(value: Any) -> type[object]:
-    """Returns the type that a field's values have; NoneType if it may be any."""
+    """Returns the type of a field's values; NoneType if any type will do."""
     value_type = value.get_type() if nested.is_reference(value) else type(value)
     return value_type if isinstance(value_type, type) else types.NoneType
 
@@ -297,8 +298,8 @@ def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
 
     Args:
       text: a number, a list or a section as Python writes it, true or false; all else stays a text.
-      value_type: the type of the value that it replaces, NoneType for any. In place of a text a
-        number, true and false stay texts. In place of a float an int becomes a float.
+      value_type: the type of the value that is replaced, NoneType for any. If that is a text, a
+        number, true and false stay texts. If that is a float, an int becomes a float.
     """
     if text in _SWITCHES and value_type is not str:
         return _SWITCHES[text]

@@ -1,12 +1,12 @@
-"""Fetches published data: reads the system's copy or downloads one, verifies and converts it.
+"""Fetches published data: reads the system's copy or downloads the files, verifies and converts.
 
 python -m fedjax_links data list
 python -m fedjax_links data fetch mnist femnist
 python -m fedjax_links data fetch mnist --mirror=FOLDER
 
-Files that Debian's package installed in /usr/share/datasets, and those of a folder that --mirror
-names, are read as they are. Downloads need a pip install of 'fedjax_links[data]', and data with
-owners one of 'fedjax_links[natural]'. Each data set becomes one npz file where configs look for it:
+Files that Debian's package installed in /usr/share/datasets are read there, and so are the files of
+a folder that --mirror names. Downloads need a pip install of 'fedjax_links[data]', and data with
+owners need 'fedjax_links[natural]'. Each data set becomes one npz file where configs look for it:
 in TFDS_DATA_DIR or else in ~/tensorflow_datasets. --data_dir names another folder.
 """
 
@@ -37,7 +37,7 @@ def define_flags() -> None:
 
 
 def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
-    """Lists the data sets, or fetches those that are named."""
+    """Lists the data sets, or fetches the named data sets."""
     if action not in ACTIONS:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
@@ -55,7 +55,7 @@ def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Raises for an unknown data set, before the first of them is fetched."""
+    """Raises for an unknown data set, before any data set is fetched."""
     from fedjax_links.datasets import publishers, unknown
 
     for name in names:

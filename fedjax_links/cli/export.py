@@ -2,9 +2,9 @@
 
 python -m fedjax_links export runs/quickstart --to=exported
 
-States, which include the models, and links become npz files, metrics become CSV. With --archive it
-writes a few small files instead, which `report` reads like a run. --metrics=eval_accuracy archives
-that metric alone.
+States, which include the models, and links become npz files, metrics become CSV. With --archive the
+command writes a few small files instead, which `report` reads like a run. --metrics=eval_accuracy
+archives that metric alone.
 """
 
 from absl import flags

@@ -4,8 +4,8 @@ python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
 Prints how often, after which gaps and with which weights clients take part. With --workdir it also
-draws a picture. --log takes a log of availability in the config's place, and samples it at the
-starts of rounds. Then the text also has the course of the day, the absences, and the bias of
+draws a picture. --log takes a log of availability in place of the config, and samples the log at
+the starts of rounds. Then the text also has the course of the day, the absences, and the bias of
 averaging over the clients that are available.
 """
 
@@ -132,7 +132,7 @@ def _sample_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
     """Samples the log of the flags at the starts of rounds.
 
     Returns:
-      A title, the links, and their law.
+      A title, the links, and the exact law of who takes part.
     """
     from fedjax_links.config import recorded_links, registries
     from fedjax_links.core import checks, factory_options

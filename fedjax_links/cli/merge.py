@@ -62,7 +62,7 @@ def main(args: flags.FlagValues, *folders: str) -> None:
 
 
 def _experiment(args: flags.FlagValues) -> 'Experiment | None':
-    """Builds the experiment that ran; None without a config, or if its code is refused."""
+    """Builds the experiment that ran; None without a config, or if the config's code is refused."""
     from fedjax_links import runs
     from fedjax_links.config import bound
     from fedjax_links.experiment import build

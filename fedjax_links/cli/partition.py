@@ -2,8 +2,8 @@
 
 python -m fedjax_links partition --config=configs/comparison.py --workdir=runs/partition
 
-It shows the problem of the first pattern. Class mixes and distances need integer labels. With
---workdir it also draws a picture.
+The command shows the problem of the first pattern. Class mixes and distances need integer labels.
+With --workdir it also draws a picture.
 """
 
 from pathlib import Path

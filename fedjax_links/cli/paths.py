@@ -1,6 +1,6 @@
 """Defines flags that name files and folders, where ``~`` is the home.
 
-A shell leaves it as it is in ``--to=~/x``.
+A shell does not replace the ``~`` in ``--to=~/x``.
 """
 
 import os
@@ -21,7 +21,7 @@ class _PathParser(flags.ArgumentParser):
         """Replaces ``~`` by the home.
 
         Raises:
-          ValueError: for no path at all, as in ``--workdir=$NAME`` if the shell has no NAME.
+          ValueError: for an empty path, as in ``--workdir=$NAME`` if the shell has no NAME.
         """
         if not argument:
             raise errors.invalid('path', 'name a file or folder', argument)

@@ -2,11 +2,11 @@
 
 python -m fedjax_links report --workdir=runs/comparison
 
-It reads only the folder, and names what has not run yet. --table=comparison prints that table
-alone, as CSV or with --form=latex as LaTeX. --form=pdf saves the pictures for a paper,
-each with its caption in a file of its own, --width=3.3 inches wide. --cost adds what the
-run would have cost on devices of given speeds. It takes options of the report layout
-cost, as JSON or as a file of JSON:
+The command reads only the folder, and names what has not run yet. --table=comparison prints that
+table alone, as CSV or with --form=latex as LaTeX. --form=pdf saves the pictures for a paper, each
+with its caption in a file of its own, --width=3.3 inches wide. --cost adds what the run would have
+cost on devices of given speeds. Its value holds options of the report layout cost, as JSON or as a
+file of JSON:
 
 python -m fedjax_links report --workdir=runs/quickstart --cost='{"targets": [0.85], "step": 0.1,
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
@@ -49,7 +49,7 @@ def define_flags() -> None:
         'cost',
         'Options of the layout `cost`, or their file (JSON).',
     )
-    flags.DEFINE_alias('price', 'cost')  # its name in version 0.1.0
+    flags.DEFINE_alias('price', 'cost')  # the flag's name in version 0.1.0
     flags.DEFINE_bool(
         'allow_imports',
         False,
@@ -90,7 +90,7 @@ def main(args: flags.FlagValues) -> None:
             added = {}
             if args.cost is not None:
                 options = {'name': 'cost', **_options('cost', args.cost)}
-                # The options may name their layout, also as version 0.1.0 did.
+                # The options may name their layout, as it is called now or in version 0.1.0.
                 checks.choice('cost.name', current_name(options['name']), ['cost'])
                 added['cost'] = options
             print(report.write(run, added=added, allow_imports=may_import))
@@ -113,7 +113,7 @@ def _check_flags(args: flags.FlagValues) -> None:
 
 
 def _check_flags_without_table(args: flags.FlagValues) -> None:
-    """Refuses flags that are of a table."""
+    """Refuses flags that need --table."""
     if args.options is not None:
         raise errors.invalid('table', 'name a layout, for `options`', None)
     if args.form in ('csv', 'latex'):

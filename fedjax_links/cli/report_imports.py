@@ -10,14 +10,15 @@ _PACKAGES = ('matplotlib.figure', 'xarray')
 
 
 class ReportImports(Callback):
-    """Imports packages after the first period of the first lane, when other periods run.
+    """Imports packages after the first period (rounds up to an evaluation), while others run.
 
     The imports take place in the thread that runs the lanes, as two threads that load extension
     modules can deadlock. A module that runs Python while it loads, as `matplotlib.ft2font` does,
-    may release the interpreter's lock. The thread that takes it may wait for the loader's lock.
+    may release the interpreter's lock. The thread that takes the interpreter's lock may wait for
+    the loader's lock.
     """
 
     def on_period(self, lane: Lane, record: MetricsRow) -> None:
-        """Imports what is not imported yet."""
+        """Imports the packages that are not imported yet."""
         for name in _PACKAGES:
             importlib.import_module(name)

@@ -1,4 +1,8 @@
-"""Reads the flags of a run on several machines: which of its processes or shards this is."""
+"""Reads the flags of a run on several machines, which say which process or shard this is.
+
+A shard is the part of a run's lanes that one process runs; a lane is one algorithm, pattern, grid
+point and seed. Several processes may also run each lane together, on one mesh of devices.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def set_process_flags(args: flags.FlagValues) -> None:
-    """Sets unset flags of a process that a launcher, such as mpirun, started with others."""
+    """Sets unset flags of a process that a launcher, such as mpirun, started among others."""
     from fedjax_links.machines import launchers
 
     names = ('coordinator', 'num_processes', 'process_id')
@@ -42,7 +46,7 @@ def devices_per_process(mesh_size: int | None, args: flags.FlagValues) -> int:
 
 
 def refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
-    """Raises for a flag that cannot be combined with another one.
+    """Raises for flags that cannot be combined with another flag.
 
     Args:
       args: all flags.
@@ -51,7 +55,7 @@ def refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
     """
     for name in names:
         value = getattr(args, name)
-        if value is not None and value is not False:  # 0 is a round.
+        if value is not None and value is not False:  # 0 is a valid round.
             raise errors.invalid(name, f'be left out with {flag}', value)
 
 

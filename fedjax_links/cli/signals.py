@@ -12,10 +12,11 @@ from fedjax_links.experiment import Callback, Experiment, Lane, Stop
 class StopOnSignal(Callback):
     """Stops the run after SIGINT or SIGTERM, once the running periods are done.
 
-    A SIGINT after any of them ends the process at once.
+    A period is the rounds up to an evaluation. A SIGINT after either signal ends the process at
+    once.
 
     Attributes:
-      received: the number of the signal; None before any.
+      received: the number of the signal; None before a signal has come.
     """
 
     def __init__(self) -> None:
@@ -49,12 +50,13 @@ class StopOnSignal(Callback):
     def exit_status(self) -> int:
         """Returns 130 after SIGINT, 143 after SIGTERM.
 
-        It is 130 if another process of the run received the signal and this one stops with it.
+        The status is 130 if another process of the run received the signal, and this process stops
+        with it.
         """
         return 128 + (self.received or signal.SIGINT)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        """Records a signal; a SIGINT after another one ends the process at once."""
+        """Records a signal; a SIGINT after another signal ends the process at once."""
         if self.received is not None and number == signal.SIGINT:
             os._exit(128 + number)
         self.received = number

@@ -3,9 +3,10 @@
 python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
 
 The same command resumes an interrupted run. A larger --config.num_rounds or --config.num_seeds
-extends a finished one. With --fork_from=RUN --at_round=T the lanes of a new run begin at round T of
-another one. With --shard=3/64, or --shard=auto in a task of a job array, the command runs one shard
-of the lanes. `merge` then merges all shards, and `status` says how far they are.
+extends a finished run. A lane is one algorithm, pattern, grid point and seed. With --fork_from=RUN
+--at_round=T the lanes of a new run begin at round T of another run. With --shard=3/64, or
+--shard=auto in a task of a job array, the command runs one shard of the lanes. `merge` then merges
+all shards, and `status` says how far the shards are.
 """
 
 import dataclasses
@@ -143,7 +144,7 @@ def _folder(args: flags.FlagValues) -> Path:
     """Returns the run's folder, which need not exist yet.
 
     Raises:
-      ValueError: for a folder that cannot be one, and for half of the flags of a fork.
+      ValueError: for a path that cannot be a folder, and for only one of the two flags of a fork.
     """
     if not args.workdir:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
@@ -268,7 +269,7 @@ def _prepare(
     # Other shards may be writing the description; processes compare their configs later.
     reads_folder = experiment.lane_shard is None and processes.is_leader()
     if reads_folder and not (args.start_over or args.dry_run):
-        # Refuses the folder now, before the description and predictions take their time.
+        # Refuses a wrong folder now, before the slow description and predictions.
         preflight.check_folder(programs, folder, fork, allow_changed=args.allow_changed)
     if processes.is_leader():
         _describe(experiment, args, folder)
@@ -282,7 +283,7 @@ def _prepare(
 
 
 def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
-    """Prepares a run, and prints what it would take, start and report included."""
+    """Prepares a run, and prints what the run would take, including start and report."""
     from fedjax_links.machines.compile_clock import CompileClock
     from fedjax_links.report import report_time
     from fedjax_links.runner import dry_runs, hooks

@@ -3,9 +3,10 @@
 python -m fedjax_links status --workdir=runs/map
 python -m fedjax_links status --workdir=runs/map --watch=30
 
-It reads only the folder, whether one process, shards or an executor run it. With --watch it repeats
-until all is done, and writes curves and participation so far to live.html in the folder. A browser
-reloads that page by itself.
+A lane is one algorithm, pattern, grid point and seed. The command reads only the folder, whether
+one process, shards or an executor run the lanes. With --watch it repeats until all lanes are done,
+and writes curves and participation so far to live.html in the folder. A browser reloads that page
+by itself.
 """
 
 import sys
@@ -66,7 +67,7 @@ def main(args: flags.FlagValues) -> None:
 
 
 def _time_line(seconds: float | None) -> str:
-    """Writes the time, and after how many seconds the status is read again, if it is."""
+    """Writes the time, and after how many seconds the status is read again, if at all."""
     again = '' if seconds is None else f', again every {seconds:g} s'
     when = time.strftime('%Y-%m-%d %H:%M:%S')
     return f'seen     {when}{again}; links of the rounds so far'
@@ -77,7 +78,7 @@ def _status_lines(status: 'Status', is_done: bool) -> Iterator[str]:
     from fedjax_links.core import reprs
 
     yield f'run      {", ".join(status.holders) or _next_step(status, is_done)}'
-    # An archive has no lanes, and neither has a folder before its first save.
+    # An archive has no lanes, and a run folder has none before its first save.
     if status.lanes:
         counts = f'{status.done:,} of {status.lanes:,} done, {status.running:,} running'
         rest = status.lanes - status.done - status.running - status.lost

@@ -22,7 +22,7 @@ def main(values: Section, args: flags.FlagValues) -> None:
     from fedjax_links.core import checks
     from fedjax_links.preview import configured_links, theory
 
-    # Standard errors are those of 32 batches of rounds.
+    # Standard errors are estimated from 32 batches of rounds.
     checks.static_int('rounds', args.rounds, minimum=32)
     links = configured_links.from_experiment(experiment.build(values), args.pattern)
     record = links.record(args.rounds)
