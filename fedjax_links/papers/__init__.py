@@ -1,4 +1,4 @@
-"""Describes four papers, a package each; configs name what is here, and no other module does.
+"""Describes four papers, a package each; only configs use these packages.
 
 `xiang2024`, `wang2022` and `sun2025` hold ``presets`` (config sections as plain dictionaries),
 ``tables`` (printed numbers) and ``released`` (what published code does differently). `xiang2023`

@@ -1,7 +1,7 @@
 """Builds the networks of papers from the number of classes.
 
-They take images [B, height, width, channels]. Parameter counts are for ten classes. A config names
-a network as ``fedjax_links.papers.architectures:xiang_cifar10``.
+The networks take images [B, height, width, channels]. Parameter counts are for ten classes. A
+config names a network as ``fedjax_links.papers.architectures:xiang_cifar10``.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,8 +56,8 @@ class BatchNormMLP(nn.Module):
     """Alternates fully connected layers with `BatchNorm` and ReLU.
 
     Weights are initialised by `models.fan_in_uniform`. Batches need two examples or more. An
-    evaluation takes the examples of all clients in a fixed random order. It normalises by 1024 at a
-    time, and by up to 2047 in the last batch.
+    evaluation takes the examples of all clients in a fixed random order. It normalises over 1024
+    examples at a time, and over up to 2047 in the last batch.
 
     Attributes:
       num_classes: number of outputs.
@@ -133,8 +133,8 @@ def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> Batch
 def sun_cifar10(num_classes: int) -> models.CNN:
     """Builds a CIFAR-10 network like that of Sun et al. 2025.
 
-    They say only "three convolution layers". The choices here are 3 x 3 windows, 32, 64 and 64
-    channels, and ReLU and pooling after each. One hidden layer of 128 follows. Initialisation is
-    that of their other network. It has 188,810 parameters on images of 32 x 32 x 3.
+    The paper says only "three convolution layers". The choices here are 3 x 3 windows, 32, 64 and
+    64 channels, and ReLU and pooling after each. One hidden layer of 128 follows. Weights are drawn
+    as in the paper's MNIST network. The network has 188,810 parameters on images of 32 x 32 x 3.
     """
     return models.CNN(num_classes, channels=(32, 64, 64), hidden=(128,), kaiming=False)

@@ -17,7 +17,7 @@ _RELEASED_STATISTICS: dict[str, Any] = {
     },
     'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
 }
-"""CIFAR-10 divided by the mean of its images' deviations, and MNIST's numbers for FashionMNIST."""
+"""Released code takes CIFAR-10's deviations as means over images, and MNIST's for FashionMNIST."""
 _TOGETHER = 'crops and mirror images alike for a whole minibatch'
 IMAGE_DEPARTURES = {
     'svhn': 'crops alike for a whole minibatch',
@@ -25,26 +25,26 @@ IMAGE_DEPARTURES = {
     'cinic10': _TOGETHER,
     'fashion_mnist': "FashionMNIST normalised by MNIST's numbers",
 }
-"""By data set, what released code does to `images` that the paper does not say, for a caption."""
+"""By data set, what released code does to images beyond the paper's text, for a caption."""
 IN_SMALL = (
     'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
     'regression in place of images and a network; '
 )
-"""What small versions have in place of images, for the list of deviations in a caption."""
+"""What small versions of an experiment use in place of images, for a caption's deviations."""
 
 
 def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
-    """Returns the choice of each group that the words of ``--config=FILE:WORD,WORD`` make.
+    """Returns, for each group of alternatives, the word chosen in ``--config=FILE:WORD,WORD``.
 
     Args:
       argument: words with commas between them, in any order; may be empty.
-      *groups: alternatives; the first of a group is its default.
+      *groups: alternative words; the first word of a group is its default.
 
     Returns:
       A word of each group.
 
     Raises:
-      ValueError: for a word of no group, naming the nearest, or for two of one group.
+      ValueError: for a word of no group, naming the nearest word, or for two words of one group.
     """
     choices = [list(group) for group in groups]
     words = [word.strip() for word in argument.split(',') if word.strip()]
@@ -95,7 +95,7 @@ def images(
     """Builds a section for a prepared data set of images with the paper's network.
 
     Args:
-      paper: the first part of the names of its networks in `architectures`.
+      paper: the first part of the names of the paper's networks in `architectures`.
       dataset: a name in `augmentation.CHANNEL_STATISTICS`.
       num_clients: N.
       released: whether images are normalised and augmented as in the released code.

@@ -11,15 +11,15 @@ def rows(paper: str, table: str, **values: str) -> list[dict[str, str]]:
     """Reads a table, one dictionary per printed number.
 
     Args:
-      paper: the package that holds it.
-      table: its file, without the ending.
-      **values: of columns, as printed; only rows with them are returned.
+      paper: the package that holds the table.
+      table: the table's file, without the ending.
+      **values: by column, a value as printed; only rows with these values are returned.
 
     Returns:
       The rows, in the order of the paper.
 
     Raises:
-      ValueError: for a value that no row has, naming the nearest.
+      ValueError: for a value that no row has, naming the nearest value.
     """
     text = resources.files(paper).joinpath(f'{table}.csv').read_text()
     selected = list(csv.DictReader(text.splitlines()))

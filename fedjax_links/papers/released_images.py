@@ -1,7 +1,7 @@
-"""Augments as the released code of Xiang et al. 2024 and of Wang and Ji 2022 does.
+"""Augments images as the released code of Xiang et al. 2024 and of Wang and Ji 2022 does.
 
-Crops and mirror images are drawn once for a minibatch. `common.images` has the other departures
-of that code.
+One crop and one mirror choice are drawn for a whole minibatch. `common.images` has the other
+departures of that code from the papers.
 """
 
 import jax

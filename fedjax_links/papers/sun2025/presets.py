@@ -4,9 +4,9 @@ from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released')
-"""Whose algorithms run: those of the paper, or of its notebook where it differs."""
+"""Whose algorithms run: the paper's, or the notebook's where the notebook differs."""
 SMALL = 'gaussians'
-"""What small versions have in place of images."""
+"""What small versions of the experiments use in place of images."""
 SAMPLES_DEVIATION = (
     'minibatches of {config.client.batch_size} with replacement, where its listing has full '
     'gradients and its notebook passes over the data; '
@@ -23,7 +23,7 @@ ALGORITHM_NAMES = (
 
 
 def separated(separation: int, *, exponent: float = 1.5) -> PaperSection:
-    """Returns links that select one of M groups per round, among those that waited R rounds.
+    """Returns links that select one of M groups per round, among groups that waited R rounds.
 
     Group g has a weight proportional to ``g^-exponent``.
     """
@@ -47,7 +47,7 @@ def pattern_names(separations: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def algorithms(code: str) -> dict[str, PaperSection]:
-    """Returns the three algorithms, the debiasing that of the paper or of the notebook."""
+    """Returns the three algorithms; Debiasing FedAvg is the paper's or the notebook's."""
     debiased: PaperSection = {}
     if code == 'as_released':
         debiased = {
@@ -69,9 +69,9 @@ def debiasing(code: str) -> str:
 
 
 def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
-    """Returns rates to try, for released code also M times smaller ones.
+    """Returns learning rates to try, for released code also M times smaller rates.
 
-    At the last round its debiasing factor is M times that of the paper.
+    At the last round the debiasing factor of the released code is M times the paper's factor.
     """
     if code != 'as_released':
         return rates
@@ -94,7 +94,7 @@ def problem(dataset: str) -> PaperSection:
 
 
 def data_deviations(dataset: str) -> str:
-    """Says what small versions have in place of images, for a caption's deviations."""
+    """Says what small versions use in place of images, for a caption's deviations."""
     if dataset != SMALL:
         return ''
     return (
@@ -119,8 +119,8 @@ def experiment(
       dataset: ``'mnist'`` or ``'cifar10'``, whose data must have been prepared, or `SMALL`.
       separations: values of R.
       code: one of `CODES`.
-      rates: to try, at full size and in the quick version.
-      tuned_on: pattern to try them on.
+      rates: learning rates to try, at full size and in the quick version.
+      tuned_on: the pattern under which rates are tried.
       local_steps: s, at full size and in the quick version.
       quick_problem: ``model`` and ``data`` of the quick version, which draws synthetic images in
         place of real ones; not read for `SMALL`.

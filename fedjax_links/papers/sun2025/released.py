@@ -1,6 +1,6 @@
 """Reproduces what the notebook of Sun et al. 2025 runs where it differs from the paper.
 
-For chasing published numbers only. Notebook: debias_fedavg.ipynb of debias_fl at a3a809b.
+Use it only to reproduce published numbers. Notebook: debias_fedavg.ipynb of debias_fl at a3a809b.
 """
 
 import jax.numpy as jnp
@@ -21,10 +21,10 @@ def debiased_fedavg_horizon(
     """Builds Debiasing FedAvg with local rate ``eta T / c_g``, T the planned length of the run.
 
     debias_fedavg.ipynb, cell 13 (lines 509-512). There is one counter c_g per group, incremented
-    before it is used. The paper has ``(t + 1) B / N`` in place of T, with B of N clients active.
-    If one of M groups of equal size is active in each round, ``B / N = 1 / M``. The local rate here
-    is then ``M T / (t + 1)`` times the paper's: it falls during the run, and is still M times
-    larger in the last round. So a learning rate tuned for one does not suit the other.
+    before it is used. The paper has ``(t + 1) B / N`` in place of T, with B of N clients active. If
+    one of M groups of equal size is active in each round, ``B / N = 1 / M``. The local rate here is
+    then ``M T / (t + 1)`` times the paper's rate. This factor falls during the run, and is M in the
+    last round. So a learning rate tuned for the notebook's form does not suit the paper's.
 
     Args:
       local_train: the client program, whose rate is eta.
@@ -41,7 +41,7 @@ def debiased_fedavg_horizon(
     group_of_client = None
     if groups is not None:
         ids = checks.ids('groups', groups)
-        group_of_client = np.unique(ids, return_inverse=True)[1]  # Without gaps.
+        group_of_client = np.unique(ids, return_inverse=True)[1]  # Ids without gaps.
 
     clean = debiased_fedavg(local_train)
 

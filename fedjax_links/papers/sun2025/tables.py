@@ -12,7 +12,7 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy
       split: ``'train'`` or ``'test'``.
 
     Returns:
-      By (pattern, algorithm) as printed.
+      The accuracies by (pattern, algorithm) as printed.
 
     Raises:
       ValueError: for an unknown data set or split.

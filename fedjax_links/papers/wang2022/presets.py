@@ -6,19 +6,19 @@ from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released')
-"""Whose selection of clients is run: that of the paper, or of its released code."""
+"""Whose selection of clients is run: the paper's, or the released code's."""
 PRINTED_DATASETS = {'fashion_mnist': 'FashionMNIST', 'cifar10': 'CIFAR-10'}
 SMALL = 'gaussians'
-"""What the small version has in place of images: Gaussian classes, else as FashionMNIST."""
+"""What the small version uses in place of images. All else is as for FashionMNIST."""
 DATASETS = {**PRINTED_DATASETS, SMALL: 'Gaussian classes'}
 INITIAL_RATES = {'fashion_mnist': 0.1, 'cifar10': 0.05, SMALL: 0.1}
 WARM_UP_ROUNDS = {'fashion_mnist': 2_000, 'cifar10': 4_000, SMALL: 2_000}
-"""The lengths of the paper's search for the initial rates, as it states none for this phase."""
+"""Lengths of the warm-up: the paper states none, so these are of its search for initial rates."""
 WARM_UP = (
     'the initial rate holds for {config.client.decay.rounds} rounds, our choice: the appendix has '
     'a search of 2,000 or 4,000 rounds for that rate and gives no length of this phase; '
 )
-"""The same, for the deviations of a caption."""
+"""The lengths of the warm-up, for the deviations of a caption."""
 BAND = (
     'Moving average over 3 % of the evaluations, band: standard deviation over this window and all '
     'seeds'
@@ -26,7 +26,7 @@ BAND = (
 """For a caption."""
 NUM_ROUNDS = {'fashion_mnist': 300_000, 'cifar10': 600_000, SMALL: 300_033}
 EVAL_EVERY = {'fashion_mnist': 50, 'cifar10': 50, SMALL: 153}
-"""As in the paper, and in small so that evaluations see all of a cycle of 500 rounds."""
+"""As in the paper. The small version's number lets evaluations see all of a cycle of 500 rounds."""
 NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5, SMALL: 10}
 PERIOD = 500
 _SIMILARITY = {'partition': 'similarity', 'similarity': 0.05}
@@ -43,8 +43,8 @@ TABLE_D1 = {
     'cifar10': {'waiting': 0.05, 'plain': 5e-5, 'amplified': 5e-6},
     SMALL: {'waiting': 0.1, 'plain': 1e-4, 'amplified': 1e-4},
 }
-"""Local rates after the warm-up, as printed. In small our choice, from the same multiples of the
-initial rate: the least training loss of one seed over 300,033 rounds."""
+"""Local rates after the warm-up, as printed. The small version's are our choice among the same
+multiples of the initial rate: the least training loss of one seed over 300,033 rounds."""
 
 
 def problem(dataset: str, code: str) -> PaperSection:
@@ -64,14 +64,14 @@ def quick_problem(dataset: str) -> PaperSection:
 
 
 def data_deviations(dataset: str, *, own_rates: bool = False) -> str:
-    """Says what the small version has in place of the paper's, for a caption's deviations.
+    """Says how the small version's data differ from the paper's, for a caption's deviations.
 
     Args:
       dataset: one of `DATASETS`.
-      own_rates: whether rates are those of `TABLE_D1`.
+      own_rates: whether the rates of `TABLE_D1` are used.
 
     Returns:
-      Clauses, none unless the data set is `SMALL`.
+      Clauses; an empty text unless the data set is `SMALL`.
     """
     if dataset != SMALL:
         return ''
@@ -92,10 +92,10 @@ def quick_data(dataset: str) -> str:
 
 
 def quick_cohorts(dataset: str) -> str:
-    """Says what the quick version of independent and regularised participation has.
+    """Says how the quick version of independent and regularised participation differs.
 
-    The regularised cycle then has 10 rounds, and evaluations are 20 apart. Only for `SMALL` the
-    rest of the caption says that evaluations see all of a cycle.
+    There the regularised cycle has 10 rounds, and evaluations are 20 rounds apart. Only for `SMALL`
+    the rest of the caption says that evaluations see all of a cycle.
     """
     text = f'{quick_data(dataset)}, five per round'
     return f'{text}, evaluations at ends of cycles' if dataset == SMALL else text
@@ -114,7 +114,7 @@ def periodic(code: str, *, quick: bool = False) -> PaperSection:
 
     Args:
       code: one of `CODES`.
-      quick: whether for `quick_problem`.
+      quick: whether the section is for `quick_problem`.
 
     Returns:
       A section of links.
@@ -150,7 +150,7 @@ def selection(code: str, dataset: str) -> str:
 def amplified(
     amplification: float, warm_up_rounds: int, period: int = PERIOD
 ) -> PaperSection:
-    """Returns Algorithm 1 with blocks of P rounds, the first from the end of the warm-up on."""
+    """Returns Algorithm 1 with blocks of P rounds; the first block begins after the warm-up."""
     return {
         'name': 'amplified_fedavg',
         'amplification': amplification,
@@ -168,10 +168,10 @@ def methods(
     """Returns waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
 
     Args:
-      warm_up_rounds: rounds of plain FedAvg before.
+      warm_up_rounds: rounds of plain FedAvg before the first block.
       period: P.
-      rates: local rates after the warm-up, ``waiting``, ``plain`` and ``amplified``; to be tuned if
-        there are none.
+      rates: local rates after the warm-up, by ``waiting``, ``plain`` and ``amplified``. None if
+        rates are to be tuned.
 
     Returns:
       Sections of algorithms.
@@ -201,7 +201,7 @@ def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
       item: which figure.
 
     Returns:
-      A config without algorithms, names and caption, in its section ``quick`` too.
+      A config without algorithms, names and caption. Its section ``quick`` lacks these too.
     """
     is_small = dataset == SMALL
     # The configs set the rates after the warm-up.

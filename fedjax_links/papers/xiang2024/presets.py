@@ -4,8 +4,8 @@ from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released', 'first_commit')
-"""Whose algorithms run: those of the paper, of its repository where it differs, or of the
-repository's first commit, whose FedPBC differs again."""
+"""Whose algorithms run: the paper's, the repository's where the repository differs, or the first
+commit's, whose FedPBC differs again."""
 PATTERN_NAMES = (
     ('bernoulli', 'Bernoulli time-invariant'),
     ('bernoulli_sine', 'Bernoulli time-varying'),
@@ -25,10 +25,10 @@ ALGORITHM_NAMES = (
 )
 PRINTED_DATASETS = {'svhn': 'SVHN', 'cifar10': 'CIFAR-10', 'cinic10': 'CINIC-10'}
 SMALL_DATASETS = {'gaussians': 'Gaussian classes'}
-"""What small versions have in place of images."""
+"""What small versions of the experiments use in place of images."""
 NUM_ROUNDS = {'svhn': 4_000, 'cifar10': 10_000, 'cinic10': 10_000, 'gaussians': 9_999}
 F3AST_BETAS = (0.01, 0.005, 0.001, 0.0005, 0.0001, 0.00005)
-"""The paper's grid for F3AST. It names no winner; the first is that of the released code."""
+"""The paper's grid for F3AST. The paper names no winner; the first value is the released code's."""
 SAMPLES_DEVIATION = (
     'a minibatch of {config.client.batch_size} per {config.client.resample}, drawn with '
     'replacement, where the listing draws a sample per round and the released code 16 examples '
@@ -36,22 +36,22 @@ SAMPLES_DEVIATION = (
 )
 """How clients draw their examples, for the deviations of a caption."""
 GAMMA_DEVIATION = 'gamma is 0.4, as in the released code; '
-"""What is ours in time-varying links, for the deviations of a caption."""
+"""Our choice in time-varying links, for the deviations of a caption."""
 PAIRED_SAMPLES_DEVIATION = (
     'the algorithms named so draw once per round, as the listing does; '
 )
-"""What is ours in `sample_pairs`, for the deviations of a caption."""
+"""Our choices in `sample_pairs`, for the deviations of a caption."""
 LABEL_LINKS_DEVIATION = (
     'links follow the labels that clients own, where the text has the shares that these are drawn '
     'from; '
 )
-"""What is ours in label-dependent links, for the deviations of a caption."""
+"""Our choices in label-dependent links, for the deviations of a caption."""
 CYCLES_DEVIATION = (
     'cyclic links begin at whole rounds and are up in at least one a cycle; '
 )
-"""What is ours in cyclic links, whose offset is uniform over an interval in the text."""
+"""Our choice in cyclic links; the paper's text draws the offset uniformly over an interval."""
 F3AST_DEVIATION = "F3AST's beta is 0.01, of the paper's grid of six; "
-"""What is fixed here and tuned in the paper, for the deviations of a caption."""
+"""F3AST's beta, which is fixed here and tuned in the paper, for the deviations of a caption."""
 TABLE1_DEVIATIONS = (
     SAMPLES_DEVIATION,
     GAMMA_DEVIATION,
@@ -59,7 +59,7 @@ TABLE1_DEVIATIONS = (
     CYCLES_DEVIATION,
     F3AST_DEVIATION,
 )
-"""What all small versions of Table 1 have in common."""
+"""The deviations that all small versions of Table 1 share."""
 _RELEASED = 'fedjax_links.papers.xiang2024.released'
 _DEPARTURES = {
     'links': 'non-homogeneous Markov links without memory, cyclic links with reset at 0.6 of their '
@@ -74,7 +74,7 @@ def partition(code: str) -> PaperSection:
     """Returns the options of Dirichlet(0.1) shares: equal volumes, or unequal as released."""
     if code != 'paper':
         return {'partition': 'dirichlet_unequal', 'alpha': 0.1}
-    # Clients are served by number, as they were when the records were made.
+    # Clients are served by number, as when the recorded results were made.
     return {'partition': 'dirichlet', 'order': 'numbers', 'alpha': 0.1}
 
 
@@ -88,7 +88,7 @@ def problem(dataset: str, code: str) -> PaperSection:
 def setting(dataset: str, code: str) -> PaperSection:
     """Returns problem and seeds of an experiment on images, or of its small version.
 
-    In small, clients draw their own labels (``code='paper'``), or have unequal volumes.
+    In the small version, clients draw their own labels (``code='paper'``), or have unequal volumes.
     """
     if dataset not in SMALL_DATASETS:
         return {'problem': problem(dataset, code)}
@@ -171,10 +171,10 @@ def algorithms(code: str) -> dict[str, PaperSection]:
 
 
 def sample_pairs() -> tuple[dict[str, PaperSection], dict[str, str]]:
-    """Returns FedAvg and FedPBC, each with a minibatch per step and with one per round.
+    """Returns FedAvg and FedPBC, each with a minibatch per step and with a minibatch per round.
 
     Returns:
-      Sections of algorithms, and names of those that draw per round.
+      Sections of algorithms, and display names of the algorithms that draw per round.
     """
     by_round = {'resample': 'round'}
     sections: dict[str, PaperSection] = {
@@ -192,9 +192,9 @@ def departures(code: str, *kinds: str, dataset: str = '') -> str:
 
     Args:
       code: one of `CODES`.
-      *kinds: ``'links'`` for a figure of all six link patterns, ``'training'`` for one that runs
-        the algorithms.
-      dataset: the images that they run on; empty for none.
+      *kinds: ``'links'`` for a figure of all six link patterns, ``'training'`` for a figure that
+        runs the algorithms.
+      dataset: the images that algorithms run on; empty for none.
 
     Returns:
       One or two sentences.
@@ -222,7 +222,7 @@ def deviations(*texts: str) -> str:
 def experiment(code: str) -> PaperSection:
     """Returns what the experiments of section 7.2 share.
 
-    Title, problem, number of rounds and reports are missing.
+    Title, problem, number of rounds and reports are not set.
     """
     return {
         'patterns': patterns(code),
@@ -284,8 +284,8 @@ def small_tuning(code: str) -> PaperSection:
     """Returns the tuning of small versions, since the paper's grids are for images.
 
     The client rate of each algorithm is tuned for each pattern, at full length and by three seeds,
-    until the best lies inside the grid. The server rate is 1. That of FedAvg-all is 10, because it
-    divides by all clients, of which about a tenth is active.
+    until the best rate lies inside the grid. The server rate is 1. The server rate of FedAvg-all is
+    10, because FedAvg-all divides by all clients, of which about a tenth is active.
     """
     return {
         'algorithms': {**algorithms(code), 'fedavg_all': {'server_lr': 10.0}},

@@ -1,8 +1,8 @@
 """Reproduces what the repository of Xiang et al. 2024 runs where it differs from the paper.
 
-Use none of these for new work: each reproduces one departure, to explain published numbers.
-Two departures need nothing here: MIFA with ``memory='delta'`` under a decaying rate, and clients of
-unequal volume (the partition ``dirichlet_unequal``).
+Use none of these functions for new work: each reproduces one departure, to explain published
+numbers. Two departures need no function here: MIFA with ``memory='delta'`` under a decaying rate,
+and clients of unequal volume (the partition ``dirichlet_unequal``).
 
 Repository: github.com/mingxiang12/FedPBC at 2f6770c, unless another commit is named.
 """
@@ -62,12 +62,12 @@ def f3ast_positions_as_ids(
 
     With ``budget`` or more active clients, it takes the positions of the lowest rates *within the
     list of active clients*. The clients with these positions as ids train, active or not (FedPBC
-    varying_main.py:109-121, static_main.py:96-108). With fewer, all active clients train. In all
-    else it is `f3ast`.
+    varying_main.py:109-121, static_main.py:96-108). With fewer active clients, all of these train.
+    All else is as in `f3ast`.
 
     Of equal rates the last position wins, as in a reversed stable sort. The repository uses NumPy's
-    default sort, which is not stable. From 11 entries on at the latest, its ties depend on NumPy's
-    version and the processor, which no algorithm can reproduce.
+    default sort, which is not stable. From 11 entries on at the latest, the order of ties depends
+    on NumPy's version and the processor, which no algorithm can reproduce.
 
     Args:
       local_train: the client program L_i.
@@ -106,7 +106,7 @@ def fedpbc_doubled_steps(
     """Builds the first commit's FedPBC: clients move ``1 + eta_g`` times their displacement.
 
     FedPBC at 2f364b4, varying_pbc.py:110 and static_pbc.py:96, until 2f6770c of 2024-04-15. With
-    eta_g = 1 its clients moved twice as far as those of the baselines.
+    eta_g = 1 the clients of FedPBC moved twice as far as clients of the baselines.
 
     Args:
       local_train: the client program L_i.
@@ -123,12 +123,12 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     """Draws the released "non-homogeneous Markov" links, which have no memory.
 
     The code rebuilds every chain in every round: the state is drawn from Bernoulli(p_i^t) and makes
-    one transition, which leaves that law as it is. Rounds are therefore independent, and the
-    pattern is `bernoulli` of the same schedule; the paper's is `markov`.
+    one transition, which keeps this distribution. Rounds are therefore independent, and the pattern
+    is `bernoulli` of the same schedule; the paper's pattern is `markov`.
 
     Args:
       schedule: as in `markov`.
-      up_rate: as in `markov`; without effect on the law.
+      up_rate: as in `markov`; without effect on the distribution.
 
     Returns:
       The pattern; it has no carry and reports the schedule's mean as ``prob``.
@@ -150,15 +150,15 @@ def reduced_cyclic(
     """Draws the released "cyclic with periodic reset" links, at ``(1 - gamma) p`` for p.
 
     The code resets at rounds 0, 100, 200, ... and uses the time-varying ``p_i^t`` of those rounds,
-    where the sine of period 40 vanishes. With the default gamma participation is 40 % below that of
-    the pattern without reset, to which the published tables compare it. The paper does not mention
-    the factor. The intended form is ``cyclic(probs, reset=True)``.
+    where the sine of period 40 vanishes. With the default gamma, participation is 40 % below
+    participation in the pattern without reset. The published tables compare these two patterns. The
+    paper does not mention the factor. The intended form is ``cyclic(probs, reset=True)``.
 
     Args:
       probs: float[N] in [0, 1], before modulation.
       gamma: amplitude of the sine, in [0, 0.5].
-      cycle_length: rounds between resets, 100 in the repository. The factor is the code's for
-        multiples of 20, where the sine vanishes.
+      cycle_length: rounds between resets, 100 in the repository. The factor equals the released
+        code's for multiples of 20, where the sine vanishes.
 
     Returns:
       The pattern, as `cyclic`.

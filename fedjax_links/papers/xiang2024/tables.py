@@ -12,7 +12,8 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy
       split: ``'train'`` or ``'test'``.
 
     Returns:
-      By (pattern, algorithm) as printed; without the one that the available text lost.
+      The accuracies by (pattern, algorithm) as printed, without the number that the available text
+      lost.
 
     Raises:
       ValueError: for an unknown data set or split.
@@ -28,7 +29,7 @@ def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
 
     Returns:
       By (pattern and algorithm as printed, target as a fraction), as text: a number, ``never``, or
-      ``lost`` where the available text does not tell.
+      ``lost`` if the available text lost the number.
 
     Raises:
       ValueError: for an unknown data set.
