@@ -3,6 +3,7 @@
 python -m fedjax_links merge --workdir=runs/map
 python -m fedjax_links merge --workdir=runs/map node1/map node2/map
 
+A shard is the part of a run's lanes (algorithm, pattern, grid point and seed) that one process ran.
 If the shards shared a folder, --workdir alone is enough. Otherwise name the folder of each shard.
 The report computes losses of clients and laws of links from the experiment. If the config names
 your modules, --allow_imports imports them, also from the working folder.

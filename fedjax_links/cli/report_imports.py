@@ -1,4 +1,7 @@
-"""Imports the packages of the report while lanes run, so that the report need not wait."""
+"""Imports the packages of the report while lanes run, so that the report need not wait.
+
+A lane is one algorithm, pattern, grid point and seed.
+"""
 
 import importlib
 

@@ -1,7 +1,8 @@
 """Reads and changes configs as trees of plain values, and makes the quick version of a config.
 
-A path is a sequence of names of fields and indices of lists. The section ``quick`` of a config
-has the fields that differ in the short version of the experiment.
+A section is a mapping of fields to values. A path is a sequence of names of fields and indices of
+lists. The section ``quick`` of a config has the fields that differ in the short version of the
+experiment.
 """
 
 from collections.abc import Mapping, Sequence

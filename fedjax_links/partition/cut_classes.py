@@ -77,8 +77,8 @@ def dirichlet_unequal(
     """Gives clients Dirichlet class shares and whatever volumes these imply.
 
     With nu_i ~ Dir(alpha 1), the n_c examples of class c, in the order of the data, are cut at
-    ``rint(n_c * sum_{j<=i} nu_jc / sum_j nu_jc)``, as in the code that was released with FedAU,
-    FedPBC and FedAWE. FedPBC's paper speaks of equal volumes, which `dirichlet` has.
+    ``rint(n_c * sum_{j<=i} nu_jc / sum_j nu_jc)``. The code that was released with FedAU, FedPBC
+    and FedAWE does the same. FedPBC's paper speaks of equal volumes, which `dirichlet` has.
 
     Args:
       labels: int[E], class of each example, numbered from 0.

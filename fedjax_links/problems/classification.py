@@ -27,7 +27,7 @@ from fedjax_links.problems.arrays import Partial
 from fedjax_links.problems.networks import check_linen, from_flax, is_nnx, unchanged
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
-"""A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
+"""A name in ``MODELS``, a mapping of name and options, a module, or ``num_classes -> module``."""
 
 _MODELS = models.Softmax, models.MLP, models.CNN, models.GRU, models.Transformer
 MODELS: Mapping[str, type[nn.Module]] = Registry(

@@ -1,7 +1,7 @@
 """Computes convolutions as matrix products, 2 x 2 max-pooling and dense layers.
 
-In a compiled loop on a CPU, and under `jax.vmap` over the weights of many clients, XLA's own
-convolution is far slower than a matrix product of shifted images with the kernel. Values and
+XLA's own convolution can be far slower than a matrix product of shifted images with the kernel: in
+a compiled loop on a CPU, and under `jax.vmap` over the weights of many clients. Values and
 gradients agree to rounding.
 
 There are two forms, `by_patches` and `by_rows`:
@@ -311,7 +311,8 @@ def dense_product(
 
     ``y = x W`` with ``dL/dx = dL/dy W^T`` and ``dL/dW = x^T dL/dy``, where dL/dW is computed as
     ``[in, out]``. That is done for the last axis of x and the first axis of a matrix W of the same
-    type, without a ``precision`` or type of the result. Everything else goes to `jax.lax`. As a
+    type, if ``precision`` and the type of the result are not set. Everything else goes to
+    `jax.lax`. As a
     layer: ``nn.Dense(64, dot_general=dense_product)``. Derivatives in forward mode (`jax.jvp`)
     exist for `jax.lax.dot_general` alone.
 

@@ -22,7 +22,7 @@ from fedjax_links.core import checks, errors, memory
 from fedjax_links.datasets import columns
 
 _EVAL_CHUNK = 1024
-_CHUNKS_AT_ONCE = 4  # On accelerators; 16 chunks in 20 lanes needed 38 GiB on an H100.
+_CHUNKS_AT_ONCE = 4  # On accelerators; 16 chunks for 20 runs needed 38 GiB on an H100.
 
 OutputsLoss = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""

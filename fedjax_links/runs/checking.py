@@ -1,7 +1,8 @@
 """Checks what a run folder holds when it is read: a folder is data, and may be anybody's.
 
-Types and sizes are checked where files are read. So all later code finds what a run writes, and no
-number in a file decides how much memory or time is spent.
+The facts of a run are its description in ``experiment.json``. Types and sizes are checked where
+files are read. So all later code finds what a run writes, and no number in a file decides how much
+memory or time is spent.
 """
 
 import math

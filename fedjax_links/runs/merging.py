@@ -1,7 +1,8 @@
 """Merges the shards of a run into the files that a run in one piece has.
 
-A shard is the part of a run's lanes that one process runs. All folders are compared before anything
-is written. Lanes are also compared with the values that the merged tuning chose.
+A lane is one algorithm, pattern, grid point and seed. A shard is the part of a run's lanes that one
+process runs. All folders are compared before anything is written. Lanes are also compared with the
+values that the merged tuning chose.
 """
 
 import contextlib

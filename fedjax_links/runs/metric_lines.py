@@ -1,6 +1,7 @@
 """Checks the lines of metrics of a run folder against the description of the run.
 
-As in `checking`, nothing about a line is trusted: anybody may have written it.
+The facts of a run are its description in ``experiment.json``. As in `checking`, no line is trusted:
+anybody may have written it.
 """
 
 import json

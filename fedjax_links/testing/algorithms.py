@@ -151,7 +151,7 @@ ALGORITHM_CHECKS.listed(round_checks.keys_come_from_the_round)
 
 @ALGORITHM_CHECKS.listed
 def named_cohort_is_its_mask(runs: Runs) -> None:
-    """Links that name a cohort give what a mask of the same clients gives."""
+    """Links that list active clients by id (a cohort) give the same as a mask of these clients."""
     named = runs.rounds.servers(named=True)
     masked = runs.rounds.servers(mask_only=True)
     close(named, masked, 'links that name a cohort must give what its mask gives')
@@ -250,7 +250,7 @@ def resume_is_exact(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def vmap_equals_loop(runs: Runs) -> None:
-    """Seeds side by side equal seeds one by one."""
+    """Seeds that run side by side give the same as seeds one by one."""
 
     def path(key):
         return runs.run(key, runs.problem, runs.links).evals['server']

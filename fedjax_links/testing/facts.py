@@ -187,7 +187,7 @@ class Rounds:
           cannot_compute: the client that cannot compute in the varied round.
           empty: whether no upload arrives from the varied round on.
           mask_only: whether links hold only who is active, as a mask.
-          named: whether links hold only who is active, as the ids of a cohort.
+          named: whether links hold only who is active, as their ids (a cohort).
         """
         clients: Any = np.arange(_NUM_CLIENTS)
         probs: Any = np.full(_NUM_CLIENTS, prob)
