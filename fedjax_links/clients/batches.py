@@ -48,7 +48,7 @@ def client_data(
     *,
     resample: str = 'step',
 ) -> tuple[PyTree, BatchLoss]:
-    """Returns the scan inputs of the local steps and the loss of one of them.
+    """Returns the inputs of the scan over local steps, and the loss of one step.
 
     Args:
       problem: the problem that has the data.
@@ -56,12 +56,13 @@ def client_data(
       key: the client's key of this round.
       local_steps: s, the length of the scan.
       batch_size: rows drawn per step; None takes the client's full data in every step.
-      resample: ``'step'`` draws rows, and what the loss draws, for each local step; ``'round'``
-        draws them once for all local steps, as ``'step'`` does for the first.
+      resample: ``'step'`` draws rows, and the random numbers of the loss, for each local step.
+        ``'round'`` draws both once: all local steps use the draws of the first step.
 
     Returns:
-      Inputs with leaves [s, ...]: indices of rows for minibatches, and step numbers if the loss is
-      random. Second, ``(params, inputs of a step) -> []``, the mean loss of that step.
+      First the inputs, leaves [s, ...]: row indices of the minibatches, and step numbers if the
+      loss is random. Second the function ``(params, inputs of a step) -> []``, the mean loss on the
+      batch of that step.
     """
     data, offset, count = problem.examples_of(client)
     is_shared = resample == 'round'

@@ -1,4 +1,7 @@
-"""Divides a cohort among chunks of a few static widths, by the number of its members alone.
+"""Divides a cohort among chunks of a few static widths, by the cohort's size alone.
+
+A cohort lists the clients that compute in a round, its members. A chunk is a part of the cohort
+that runs in parallel. The width of a chunk is its number of slots, filled or empty.
 
 A compiled chunk has one width, and its empty slots cost as much as clients. With several widths
 the last chunks are nearly full, and the client's program is compiled once for each width.
@@ -16,12 +19,12 @@ ChunkSize = int | tuple[int, ...]
 """One width, or several in increasing order."""
 
 _CHUNK_COST = 1.5
-"""What a chunk costs beside its slots, in slots (two CPU cores, ``benchmarks.micro``)."""
+"""The cost of one more chunk, beside its slots, in slots (two CPU cores, ``benchmarks.micro``)."""
 _TABLE_CHUNKS = 4
-"""How many chunks of the largest width hold the largest cohort of the table. Not measured.
+"""How many chunks of the largest width the largest tabulated cohort fills. Not measured.
 
-Larger cohorts first fill chunks of that width, which cost the least by the slot, until the rest is
-in the table.
+`_cheapest_division` makes the table. A larger cohort first fills chunks of the largest width, which
+cost the least per slot. The table then divides its remaining members.
 """
 
 
@@ -56,8 +59,9 @@ def largest(chunk_size: ChunkSize) -> int:
 def divide(size: Array, widths: tuple[int, ...]) -> Array:
     """Returns how many chunks of each width hold the members.
 
-    Up to `_TABLE_CHUNKS` times the largest width no other chunks cost less. A larger cohort first
-    fills chunks of the largest width, so other chunks may cost a little less.
+    For cohorts of up to `_TABLE_CHUNKS` times the largest width, no other division costs less. A
+    larger cohort first fills chunks of the largest width, so another division may cost a little
+    less.
 
     Args:
       size: int32[], the number of members.

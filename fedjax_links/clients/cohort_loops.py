@@ -1,8 +1,9 @@
 """Runs a function for all members of a cohort, chunk by chunk or one by one.
 
-The rows that an iteration computes are stored at the start of the next iteration, before that
-one reads its rows. So the compiler replaces rows in memory. If rows were stored as soon as they
-are computed, each iteration would copy the table.
+A client's row is its part of a table that an algorithm keeps. The rows that an iteration computes
+are stored at the start of the next iteration, before the next iteration reads rows. So the compiler
+replaces rows in place. If rows were stored as soon as they are computed, each iteration would copy
+the table.
 """
 
 import functools
@@ -27,10 +28,10 @@ _Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 def hides_size(cohort: Cohort) -> bool:
     """Returns whether to hide a static size from the compiler.
 
-    The compiler unrolls a loop of which it knows that it has one iteration, and then rounds
-    differently. On a CPU the size is hidden, so that a run on recorded masks has the bits of
-    the run whose links named their cohort. Elsewhere it is not, as the host would wait for
-    the loop's bound.
+    If the compiler knows that a loop has one iteration, it unrolls the loop and rounds differently.
+    Links that name their cohort may have a static size, and a mask has none. On a CPU the static
+    size is hidden. So a run on recorded masks has the bits of the run whose links named their
+    cohorts. On other devices the size is not hidden, as the host would wait for the loop's bound.
     """
     is_named = isinstance(cohort.size, int) and not cohort.is_everyone
     return is_named and memory.platform() == 'cpu'
@@ -43,7 +44,7 @@ def _loop_bound(cohort: Cohort, iterations: Array | int) -> Array | int:
 
 @jax.custom_batching.custom_vmap
 def _max_over_lanes(iterations: Array) -> Array:
-    """Returns the most iterations of all lanes that run in parallel.
+    """Returns the largest number of iterations of any lane, a training run under `jax.vmap`.
 
     If each lane had a separate bound, a loop over lanes would select whole tables in each
     iteration.
@@ -61,7 +62,7 @@ def _max_of_batch(
 def in_chunks(
     fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int
 ) -> tuple[PyTree, PyTree]:
-    """Implements `cohorts.map_reduce` in chunks, which the devices of a mesh divide among them.
+    """Implements `cohorts.map_reduce` in chunks; each device of a mesh runs some of them.
 
     Args:
       fn: ``(client id, the client's row) -> (contribution, new row)``.
@@ -89,8 +90,8 @@ def in_chunks(
     def add(total: PyTree, sums: PyTree) -> PyTree:
         """Adds the sums of the last iteration's chunks, one after the other.
 
-        In the same iteration the compiler would merge a chunk's sum into the total if the mesh
-        has one device, and round differently.
+        If the iteration that computes a chunk's sum also added it, the compiler would round
+        differently on a mesh of one device: it would merge the chunk's sum into the total.
         """
         for device in range(num_devices):
             total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)

@@ -1,4 +1,8 @@
-"""Reads, writes and sums the rows of a cohort's members."""
+"""Reads, writes and sums the rows of a cohort's members.
+
+A table, leaves [N, ...], has a row for each client. A cohort lists the clients that a round
+computes, its members.
+"""
 
 from typing import NamedTuple
 
@@ -46,7 +50,7 @@ def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
     Args:
       cohort: K slots.
       client_tree: leaves [N, ...].
-      new_rows: leaves [K, ...]; those of empty slots are dropped.
+      new_rows: leaves [K, ...]; rows of empty slots are dropped.
 
     Returns:
       Leaves [N, ...].
@@ -67,7 +71,7 @@ def weighted_sum(
     Args:
       cohort: K slots, the members first.
       slot_tree: leaves [K, ...].
-      weights: float[K], one by default; those of empty slots are not read.
+      weights: float[K], one by default; weights of empty slots are not read.
 
     Returns:
       Leaves [...], in float32 at least.

@@ -1,16 +1,16 @@
 """Finds the clients that compute in a round, and runs a function for each of them.
 
-A mask is compacted into a list of client ids. Links that name a cohort have that list
-already. Members run in chunks of fixed width until all are done. So cost follows the number
-of members, there is no capacity limit, and no client is ever dropped. What a chunk's empty
-slots compute is discarded by selection.
+The clients that compute are the members of a cohort. A mask of all clients is compacted into the
+list of the members' ids. Links that name a cohort have this list already. Members run in chunks of
+fixed width until all are done. So cost follows the number of members, there is no capacity limit,
+and no client is ever dropped. What a chunk's empty slots compute is discarded by selection.
 
 On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, each device runs one chunk per
-iteration. All devices then add the contributions in the order of chunks. Each stores the new
-rows of its shard of a sharded table (`meshes.TableShard`), or all rows of a table that is not
-sharded. Rows travel to the devices that train their clients. Chunks have one width on any
-mesh, so all meshes give the same bits. An algorithm that uses `map_reduce` need not know
-where it runs.
+iteration. All devices then add the contributions in the order of chunks. A table has a row for each
+client. If the table is sharded, a device stores the new rows of its shard (`meshes.TableShard`),
+otherwise all new rows. A row travels to the device that trains its client. Chunks have one width on
+any mesh, so all meshes give the same bits. An algorithm that uses `map_reduce` need not know where
+it runs.
 """
 
 import math
@@ -78,7 +78,8 @@ def participating(links: Links) -> Cohort:
     """Returns the participating clients: downlink, compute and uplink are available.
 
     Args:
-      links: the links of a round. If they name a cohort, this is it: B slots, at no cost.
+      links: the links of a round. If the links name a cohort, that cohort is returned: B slots, at
+        no cost.
     """
     return _named_or_masked(links, base.participants)
 
@@ -96,7 +97,7 @@ def receiving(links: Links) -> Cohort:
 
 
 def _named_or_masked(links: Links, mask_of: Callable[[Links], Array]) -> Cohort:
-    """Returns the cohort that links name, or else that of a mask."""
+    """Returns the cohort that the links name, or else the cohort of a mask."""
     if isinstance(links, CohortLinkSample):
         return Cohort(ids=links.ids, size=links.size, num_clients=links.num_clients)
     return make_cohort(mask_of(links))
@@ -110,7 +111,10 @@ def computing(links: Links) -> Cohort:
 
 
 def count_participants(links: Links, counts: Array) -> Array:
-    """Adds one to ``counts``, int32[N], of each participant; a named cohort costs O(B)."""
+    """Adds one to the entry of each participant in ``counts``, int32[N].
+
+    The cost is O(B) if the links name a cohort of B slots.
+    """
     if isinstance(links, CohortLinkSample):
         return counts.at[links.ids].add(1, mode='drop', indices_are_sorted=True)
     return counts + base.participants(links)
@@ -119,7 +123,7 @@ def count_participants(links: Links, counts: Array) -> Array:
 def num_members(cohort: Cohort) -> Array:
     """Returns the number of members, int32[], hidden from the compiler.
 
-    A known number would change how divisions by it are rounded.
+    If the compiler knew the number, it would round divisions by the number differently.
     """
     return meshes.barrier(jnp.asarray(cohort.size, jnp.int32))
 
@@ -135,14 +139,14 @@ def map_reduce(
 
     Args:
       fn: ``(client id, the client's row) -> (contribution, new row)``, written for one
-        client. The new row has the structure of the row; both may be ``()``.
+        client. The new row has the structure of the old row. Contribution and rows may be ``()``.
       cohort: who takes part.
       client_tree: leaves [N, ...], the table of rows, or a `meshes.TableShard` of it; ``()`` if
         clients keep nothing.
-      chunk_size: members that run in parallel, on a mesh an eighth of it per device. Memory
-        is this many contributions. The default is for functions that do not train. Of several
-        widths, chunks take those that leave few slots empty. On a mesh, and where the compiler
-        knows the cohort's size, they take the largest.
+      chunk_size: how many members run in parallel; on a mesh each device runs an eighth of this
+        number. Memory holds this many contributions. The default is for functions that do not
+        train. Of several widths, chunks take the ones that leave few slots empty. On a mesh, and
+        where the compiler knows the cohort's size, chunks take the largest width.
 
     Returns:
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated

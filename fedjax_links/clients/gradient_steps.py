@@ -1,4 +1,4 @@
-"""Checks what is learned by gradients, and steps optimizers; errors name the user's argument."""
+"""Checks that parameters have gradients, and steps optimizers; errors name the user's argument."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ _REQUIREMENT = 'give real parameters of 16 bits or more'
 def check_parameters(params: Params) -> None:
     """Raises unless all parameters are real floating-point numbers.
 
-    A gradient exists for these alone. JAX's gradient of a complex number is the conjugate of what
-    SGD descends along. Floats of 8 bits are not added to others.
+    Integers have no gradient. JAX's gradient of a complex number is the conjugate of the direction
+    that SGD descends along. JAX does not add floats of 8 bits to other floats.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         dtype = jnp.result_type(leaf)
@@ -37,14 +37,14 @@ def optimizer_update(
     """Returns updates and the next state of an optimizer.
 
     Args:
-      argument: the argument that the optimizer was passed as.
+      argument: the name of the user's argument that holds the optimizer.
       optimizer: the optimizer.
       gradient: like the parameters.
       state: the optimizer's state.
       params: the parameters.
 
     Raises:
-      ValueError: if it needs more than these, such as the loss.
+      ValueError: if the optimizer needs more than gradient, state and parameters, such as the loss.
     """
     try:
         return optimizer.update(gradient, state, params)

@@ -1,8 +1,9 @@
 """Averages rows of clients over their neighbours.
 
-Cost follows the edges that are up: clients without any are left out, and a chunk takes as
-many iterations as its client with the most edges. On a mesh each device gathers all rows
-during an average; between rounds they stay sharded.
+An edge joins two neighbours. Cost follows the edges that are up: clients without such an edge are
+left out, and a chunk of clients takes as many iterations as its client with the most edges. On a
+mesh of devices, each device gathers all rows for an average. Between rounds the rows are divided
+among the devices.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Makes client programs: local steps by SGD or an optax optimizer, proximal, of unequal number.
+"""Makes client programs: local steps by SGD, by an optax optimizer, or with a proximal term.
 
 A client program is what one client does with a model during one round. It is a pure function of the
 start point, the client id, the round and the client's key, and knows nothing of the other clients.
-Its steps are taken on minibatches or on the client's full data. Rows are read inside the step that
-uses them, so memory holds one batch.
+Its steps use minibatches or the client's full data. Clients may take unequal numbers of steps. Each
+step reads the rows of its own batch, so memory holds one batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
 Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
-# With more local steps than these, the loss of the start is evaluated outside of the steps.
+# With more local steps than this, the loss of the start is evaluated outside of the steps.
 _FEW_STEPS = 10
 
 
@@ -40,10 +40,10 @@ class LocalUpdate(NamedTuple):
     Attributes:
       params: L_i(start), the model after the local steps.
       delta: L_i(start) - start.
-      loss: float[], training loss of the start, on the batch of the first local step.
+      loss: float[], training loss of the start model, on the batch of the first local step.
       num_steps: int32[], local steps performed.
-      gradient: the last step's, before ``correction`` and ``proximal`` are added; None unless asked
-        for.
+      gradient: the gradient of the last step, before ``correction`` and ``proximal`` are added;
+        None without ``keep_gradient``.
     """
 
     params: Params
@@ -60,13 +60,13 @@ class ClientProgram(NamedTuple):
     Attributes:
       run: ``(start, client, round, key, problem, *, lr_scale=1.0, correction=None, proximal=None,
         keep_gradient=False) -> LocalUpdate``, what one client does in one round, as a pure
-        function: ``start`` is the model that it starts from, ``client`` int32[] its id, ``round``
-        int32[], ``key`` its key of this round. The keywords adjust the local steps, as
-        `local_training.Train` says. A program takes all of them, and an algorithm passes those that
-        it needs.
+        function. ``start`` is the model that the client starts from, ``client`` int32[] the
+        client's id, ``round`` int32[] the round, and ``key`` the client's key of this round. The
+        keywords adjust the local steps, as `local_training.Train` says. A program takes all
+        keywords, and an algorithm passes the ones that it needs.
       learning_rate: ``round -> float[]``, the local rate of a round.
-      local_steps: number of local steps, the largest of any client; None where it follows from
-        epochs and the clients' data.
+      local_steps: the largest number of local steps of any client; None where the number follows
+        from epochs and the clients' data.
       chunk_size: clients that train side by side, or None to choose by the model's size; or several
         widths in increasing order.
     """
@@ -101,13 +101,14 @@ def local_sgd(
     round are dependent, and many steps on a small batch fit that batch.
 
     With ``local_epochs=E`` a client of n_i examples takes ``ceil(E n_i / batch_size)`` steps, or E
-    on its full data. Its steps process E times as many examples as it owns; as batches are drawn
-    with replacement, some of them more than E times and some never. Clients with more examples take
-    more steps, so FedAvg's average favours them: `algorithms.fednova` corrects for that.
+    on its full data. Together these steps process about E times as many examples as the client
+    owns. Batches are drawn with replacement, so some examples occur more than E times and some
+    never. Clients with more examples take more steps, so FedAvg's average favours them:
+    `algorithms.fednova` corrects for that.
 
     With ``min_steps=m`` a client may complete only part of its work. In each round it takes a
     number of steps that is drawn uniformly from m to s, by (client, round) alone. So all algorithms
-    see the same numbers. The batches are those of the first steps.
+    see the same numbers. A client with fewer steps uses the batches of the first steps.
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
@@ -121,12 +122,12 @@ def local_sgd(
         where the number of active clients varies, and up to 128 small models where everyone
         trains. It changes speed and memory, and results only by the rounding of sums. Several
         widths, such as ``(7, 10, 12)`` for about 10 active clients, leave fewer slots of a chunk
-        empty. The program is compiled for each, which pays for 10^5 rounds of small models.
+        empty. The program is compiled for each width, which pays for 10^5 rounds of small models.
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
-        unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
-        most steps costs.
-      min_steps: m, from 1 to the fewest steps of any client, to draw the steps of a round between
-        these and the client's number; None to take all. Not with ``local_epochs``.
+        unequal speed; ``local_steps`` for everyone by default. In a simulation each client costs as
+        much as the client with the most steps.
+      min_steps: m, from 1 to the fewest steps of any client. Each round then draws a client's steps
+        from m to the client's full number. None takes all steps. Not with ``local_epochs``.
       resample: ``'step'`` draws a batch, and what the loss draws (crops, mirrored images), for each
         local step. ``'round'`` draws both once in a round, as the first local step does. Without
         ``batch_size`` the data are the same in all steps either way.
@@ -166,8 +167,8 @@ def local_sgd(
         keep_gradient: bool = False,
     ) -> LocalUpdate:
         most_steps, client_num_steps = steps_of(problem, client, key)
-        # A gradient needs no sum of losses, and the compiler leaves the sum out of all steps if
-        # none of them returns it. With many steps this saves more than one evaluation costs.
+        # A gradient needs no sum of losses. If no step returns the sum, the compiler leaves it
+        # out of all steps. With many steps this saves more than one evaluation costs.
         few_steps = most_steps <= _FEW_STEPS
         batches, batch_loss = client_data(
             problem, client, key, most_steps, batch_size, resample=resample
@@ -239,10 +240,10 @@ def proximal_sgd(
     """Takes FedProx's local steps: SGD on the client's loss plus a proximal term.
 
     The objective is ``F_i(x) + (mu / 2) ||x - start||^2``, where ``start`` is the model that the
-    client starts from. FedProx is FedAvg with this program. It is `local_sgd` with the adjustment
-    ``proximal``, to which an algorithm may add its own. The gradient that an algorithm keeps
-    (`algorithms.focus`) is that of F_i alone. The paper solves the local problem inexactly; here,
-    as in its experiments, by SGD steps.
+    client starts from. FedProx is FedAvg with this program. The program is `local_sgd` with
+    ``proximal=mu``; an algorithm may add a proximal term of its own. An algorithm that keeps
+    gradients (`algorithms.focus`) gets the gradient of F_i alone. The paper solves the local
+    problem inexactly. This program takes SGD steps, as the paper's experiments do.
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
@@ -255,8 +256,7 @@ def proximal_sgd(
       min_steps: as in `local_sgd`.
       resample: as in `local_sgd`.
 
-    Returns:
-      The client program; the loss it reports is F_i's alone.
+    Returns: The client program, which reports the loss of F_i alone.
 
     Raises:
       ValueError: for a negative ``mu``, and as `local_sgd` does.

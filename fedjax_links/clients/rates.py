@@ -1,8 +1,8 @@
 """Makes local learning rates over the rounds: pure functions ``round -> rate``.
 
 A schedule goes where a rate goes, as in ``local_sgd(inverse_sqrt(0.1), local_steps=5)``. The base
-rate may be a tracer, so that a sweep compiles once; rounds count from 0. `LEARNING_RATES` names
-them.
+rate may be a tracer, so that a sweep compiles once; rounds count from 0. `LEARNING_RATES` lists the
+schedules by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ def constant(eta: Number) -> RateSchedule:
       ValueError: for a rate that is not positive.
     """
     checks.positive_number('eta', eta)
-    # A float64 of NumPy is a Python float, which takes the precision of what it meets.
+    # NumPy's float64 becomes a Python float, which takes the precision of the other operand.
     rate = float(eta) if isinstance(eta, float) else eta
     return lambda round: jnp.asarray(rate)
 
@@ -96,8 +96,8 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> RateSchedule:
 
     References:
       Wang and Ji 2022, A unified analysis of federated learning with arbitrary client
-      participation, appendix D.1. It gives the initial rates, 0.1 and 0.05, and says of the length
-      only that the model "no longer improves substantially afterwards".
+      participation, appendix D.1. The appendix gives the initial rates, 0.1 and 0.05. Of the length
+      it says only that the model "no longer improves substantially afterwards".
     """
     checks.positive_number('eta', eta)
     checks.positive_number('initial', initial)

@@ -14,8 +14,9 @@ from fedjax_links.base import Array, Key, Problem
 from fedjax_links.core import checks, errors, prng
 
 StepsOf: TypeAlias = Callable[[Problem, Array, Key], tuple[int, Array | None]]
-"""``(problem, client, key) -> (most, num_steps)``: the most steps of any client, a Python int, and
-the client's number, int32[]; None if all clients take the most."""
+"""``(problem, client, key) -> (most, num_steps)``. ``most``, a Python int, is the largest number of
+steps of any client. ``num_steps``, int32[], is this client's number, or None if all clients take
+``most``."""
 
 MOST_STEPS = 10**6  # More than anyone means.
 _STEPS_STREAM = 2**32 - 2  # no local step has this number, and the loss has another
@@ -34,9 +35,10 @@ def steps_of(
       local_steps: the most steps of any client; None with ``local_epochs``.
       local_epochs: epochs of each client; None with ``local_steps``.
       batch_size: examples of a step; None for all of a client's examples.
-      client_steps: int[N], steps of each client, from 1 to ``local_steps``; None for the most.
-      min_steps: least number of steps, to draw the number uniformly in each round; None not to
-        draw.
+      client_steps: int[N], steps of each client, from 1 to ``local_steps``; None for
+        ``local_steps`` of each client.
+      min_steps: the least number of steps; a client's number is then drawn uniformly in each round.
+        None draws no number.
 
     Returns:
       The function, see `StepsOf`.
@@ -74,7 +76,7 @@ def _fixed_steps(
     client: Array,
     key: Key,
 ) -> tuple[int, Array | None]:
-    """Looks up a client's number of steps, or draws that of the round; see `StepsOf`."""
+    """Looks up a client's number of steps, or draws its number for the round; see `StepsOf`."""
     client_most: Array | None = None
     if client_num_steps is not None:
         count = problem.num_clients
