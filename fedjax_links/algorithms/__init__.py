@@ -1,4 +1,13 @@
-"""Federated algorithms: each one a pure ``round_step``, named in `ALGORITHMS`."""
+"""Federated algorithms: each one a pure ``round_step``, named in `ALGORITHMS`.
+
+Docstrings of this package share their symbols. N is the number of clients, and x the server model,
+x^t at the start of round t. A holds the active clients: their uplink delivers in the round. An
+empty round has no active client. p_i is the probability that client i's uplink delivers. L_i is the
+client program: what client i does with a model in a round. The update ``Delta_i = L_i(x) - x`` is
+the change of the model. F_i is the loss of client i, n_i its number of examples, eta its local
+rate, and s its number of local steps. eta_g is the server's rate. A table has a row for each
+client.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,7 +63,7 @@ _WITHOUT_LINKS: dict[str, Any] = {
     **_MOVES_WITHOUT_UPLOADS,
     'uses_links': False,
 }
-_TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
+_TWO_MODELS = Traffic(up=2, down=2)  # Up: Delta_i and the change of c_i; down: x and c.
 _COMPUTE_OPTION = Traffic(everyone=None)
 # Updates are computed before the round in which they arrive.
 _LATE = Traffic(awaits_compute=False)

@@ -1,5 +1,7 @@
 """Generalised FedAvg: amplifies the progress of every P rounds, or waits for all clients.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Wang and Ji 2022, A unified analysis of federated learning with arbitrary client participation.
 """
@@ -47,7 +49,7 @@ def amplified_fedavg(
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x_t. An empty round keeps x, but counts as one of the P rounds. So the last round of
-    a block amplifies even if it is empty.
+    a block of P rounds amplifies even if it is empty.
 
     Memory: two models.
 
@@ -55,8 +57,8 @@ def amplified_fedavg(
       local_train: the client program L_i.
       period: P, rounds per block, at least 1; 500 in the paper.
       amplification: eta, positive; at least 1 in the paper.
-      start_round: rounds of plain FedAvg before the first block (warm-up), which starts from the
-        model that they end with.
+      start_round: number of rounds of plain FedAvg (warm-up). The first block starts after them,
+        from their last model.
 
     Returns:
       The algorithm; models: ``server``.
@@ -115,7 +117,7 @@ def wait_for_all(
     At the end of every P-th round ``x <- x + (1/N) sum_{all i} Delta_i``; otherwise x stays. The
     server collects updates of one model until every client has delivered, which takes P rounds by
     assumption. The step uses the batches and the local rate of the block's last round. With a batch
-    size it is the paper's wait-minibatch, without one its wait-full.
+    size this is the paper's wait-minibatch, on full data its wait-full.
 
     Link semantics: all N clients take part in a step, whatever the links of its round. The wait
     stands for the time in which each client was connected once, so **the mask is not read** after
@@ -178,7 +180,7 @@ def wait_for_all(
 def wait_for_all_senders(mask: np.ndarray, options: Section) -> np.ndarray:
     """Returns which clients upload, bool[T, N]: all in the last round of a block, else none.
 
-    In the warm-up it is the clients whose uplink delivers.
+    In the warm-up the clients whose uplink delivers upload.
     """
     num_block_rounds = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
     is_block_end = num_block_rounds % options['period'] == 0

@@ -1,5 +1,7 @@
 """Amplified SCAFFOLD: updates control variates and amplifies progress once per window.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Crawshaw and Liu 2024, Federated learning under periodic client participation and heterogeneous
   data: a new communication-efficient algorithm and analysis.
@@ -32,10 +34,12 @@ class AmplifiedScaffoldState(NamedTuple):
     Attributes:
       server: the server model x.
       reference: x_0, the model after the last amplification.
-      control: c, constant within a window.
-      clients: a pair of tables, leaves [N, ...], in the table's dtype: c_i, and the mean gradient
-        of the last window in which the client delivered, which becomes c_i once that is over.
-      mean_sum: the sum of those means, kept up to date by differences as in `common.MemoryState`.
+      control: c, constant within a window of P rounds.
+      clients: a pair of tables, leaves [N, ...], in ``table_dtype``. The first has c_i. The second
+        has the client's mean gradient in the last window in which the client delivered. After that
+        window the mean becomes c_i.
+      mean_sum: the sum of the mean gradients, kept up to date by differences as in
+        `common.MemoryState`.
       num_uploads: int32[N], rounds of this window in which the client delivered.
     """
 
@@ -58,31 +62,31 @@ def amplified_scaffold(
     """Runs SCAFFOLD whose controls change, and whose progress is amplified, every P rounds.
 
     Every round: local steps along ``g - c_i + c``, then ``x <- x + mean_{i in A} Delta_i``. At the
-    end of every P-th round: ``x <- x_0 + gamma (x - x_0)``, then ``x_0 <- x``. All clients that
-    delivered in this window set c_i to the mean of their gradients g in it. Then c is the mean of
-    all N c_i. All controls start at zero. Within a window they stay constant.
+    end of every P-th round: ``x <- x_0 + gamma (x - x_0)``, then ``x_0 <- x``. Each client that
+    delivered in this window sets c_i to the mean of its gradients g in the window. Then c is the
+    mean of all N c_i. All controls start at zero. Within a window they stay constant.
 
-    Where it converges, it ends at the optimum, under any links that let every client deliver now
-    and then. It knows no probability. At its end ``c_i = grad F_i``, so the local steps of no
-    client move. With full gradients this is exact to rounding. Amplification scales steps; the
-    authors divide the local rate by gamma.
+    Where amplified SCAFFOLD converges, it ends at the optimum, under any links that let every
+    client deliver now and then. It needs no probabilities. At the end ``c_i = grad F_i``, so the
+    local steps of no client move. With full gradients this is exact to rounding. Amplification
+    scales steps; the authors divide the local rate by gamma.
 
-    In a client's mean all rounds of the window in which it delivered count equally, however many
-    others did. An update has the weight ``1 / |A|`` in the mean over A. Such weights would give the
-    same c_i for cohorts of one size, and others where sizes vary.
+    A client's mean counts all rounds in which the client delivered equally, however many clients
+    delivered with it. An update has the weight ``1 / |A|`` in the mean over A. If a client's mean
+    had these weights, c_i would differ where the sizes of A vary.
 
-    A client's new c_i is made when it next delivers, so that the end of a window costs no pass over
-    the clients' tables. For SGD steps ``c_i - c - Delta_i / (s eta)`` is the mean gradient of a
-    round; with another local optimizer it is not one. In a round with a rate of zero the client's
-    mean so far stands for it.
+    A client's new c_i is made when the client next delivers, so that the end of a window costs no
+    pass over the clients' tables. For SGD steps ``c_i - c - Delta_i / (s eta)`` is the mean
+    gradient of a round; with another local optimizer it is not a gradient. In a round with a rate
+    of zero, the client's mean so far takes its place.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. An empty round keeps x. The clock of P rounds runs on, so the last round of a
     window amplifies even if it is empty.
 
-    Memory: 4 + 2 N models and one integer per client; half of the 2 N with
-    ``table_dtype=jnp.bfloat16``: a mean is then rounded whenever its client delivers, and c is the
-    mean of the rounded ones.
+    Memory: 4 + 2 N models and one integer per client. With ``table_dtype=jnp.bfloat16`` the 2 N
+    models take half the space. A client's mean is then rounded whenever the client delivers, and c
+    is the mean of the rounded means.
 
     Args:
       local_train: the client program, plain SGD, with eta as its rate and s steps.

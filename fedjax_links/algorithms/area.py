@@ -1,4 +1,6 @@
-"""AREA: clients send what their local model changed by since they last sent it.
+"""AREA: clients upload the change of their local model since their last upload.
+
+The symbols are those of `fedjax_links.algorithms`.
 
 References:
   Iakovidou and Kim 2025, Asynchronous federated stochastic optimization for heterogeneous
@@ -27,7 +29,7 @@ class AreaState(NamedTuple):
     Attributes:
       server: the server model x^t.
       clients: y_i, the local model that each client sent last, leaves [N, ...].
-      excess: by how much rounding has left the server model too large, in float32 at least.
+      excess: the rounding error of ``server``, how much it is too large, in float32 at least.
     """
 
     server: Params
@@ -43,13 +45,13 @@ def area(local_train: ClientProgram) -> Algorithm:
     local model that client i uploaded, x^0 at first. So the server model is the mean of the latest
     local models of all N clients. On quadratics of equal curvature it converges to the optimum
     without knowing probabilities, for any links over which every client delivers now and then.
-    Nothing corrects rounding errors between x and that mean, so x is a compensated sum.
+    Rounding errors of x would stay for good, so x is a compensated sum.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x. A client whose upload is lost keeps its y_i.
 
-    Memory: 2 + N models: x, its rounding error, and one per client. The server keeps nothing for
-    the clients.
+    Memory: 2 + N models: x, its rounding error, and y_i of each client. The server keeps nothing
+    for the clients.
 
     Args:
       local_train: the client program L_i.

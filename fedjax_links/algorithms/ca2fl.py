@@ -1,5 +1,7 @@
 """CA2FL: a buffer of late updates, calibrated by the last update of every client.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Wang et al. 2024, Tackling the data heterogeneity in asynchronous federated learning with cached
   update calibration.
@@ -34,7 +36,7 @@ class Ca2flState(NamedTuple):
       memory: h_i, the last update of each client, leaves [N, ...], in ``table_dtype``.
       memory_sum: the sum of all h_i when x moved last.
       buffer: the sum of the calibrated updates ``Delta_i - h_i`` in the buffer.
-      num_buffered: int32[], how many updates it holds.
+      num_buffered: int32[], how many updates the buffer holds.
     """
 
     server: Params
@@ -55,28 +57,29 @@ def ca2fl(
 ) -> Algorithm:
     """Runs CA2FL: FedBuff's late updates, each relative to the client's last one.
 
-    A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
-    last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival ``Delta_i - h_i`` enters
+    Client i arrives when its uplink delivers. It trains from z_i, the model that it received at its
+    last arrival (x^0 at first): ``Delta_i = L_i(z_i) - z_i``. On arrival ``Delta_i - h_i`` enters
     the buffer B and ``h_i <- Delta_i``, where h_i is zero at first. At the end of a round with at
     least K updates in the buffer, ``v = hbar + mean(B)`` and ``x <- x + eta_g v``, and the buffer
-    is emptied. hbar is the mean of all N h_i when x moved last. In every round the clients that
-    arrived receive x, whether it moved or not. Several clients may arrive in one round, so a buffer
-    may hold more than K updates.
+    is emptied. hbar is the mean of all N h_i at the time when x last moved. In every round the
+    clients that arrived receive x, whether x moved or not. Several clients may arrive in one round,
+    so a buffer may hold more than K updates.
 
-    It is FedVARP with FedBuff's arrivals. K = 1 is `algorithms.fedvarp` if each client that arrives
-    holds the current x, as where all clients arrive in each round. At a resting point hbar is the
-    mean update, so on quadratics of equal curvature the resting point is the optimum.
+    CA2FL is FedVARP with FedBuff's arrivals. With K = 1 it equals `algorithms.fedvarp` if each
+    client that arrives holds the current x, for example if all clients arrive in each round. At a
+    resting point hbar is the mean update, so on quadratics of equal curvature the resting point is
+    the optimum.
 
-    What is open: some code divides hbar by the number of clients seen so far. Here it is N, as in
-    the paper. The two agree once all clients have arrived. If a client arrives twice before x
-    moves, its second update is relative to its first.
+    What is open: some code divides hbar by the number of clients seen so far. Here the divisor is
+    N, as in the paper. The two divisors agree once all clients have arrived. If a client arrives
+    twice before x moves, its second update is relative to its first.
 
-    Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
-    update is computed on arrival, with the rate and batches of that round. A client that delivers
-    but does not receive keeps its model. An empty round keeps x.
+    Link semantics: only clients whose uplink delivers count. Each trains from the model that it
+    holds. Its update is computed on arrival, with the rate and batches of that round. A client that
+    delivers but does not receive keeps its model. An empty round keeps x.
 
-    Memory: 3 + 2N models; half of the 2N with ``table_dtype=jnp.bfloat16``. A client then trains
-    from the rounded model, and its update is rounded before the server uses it.
+    Memory: 3 + 2N models. With ``table_dtype=jnp.bfloat16`` the 2N models take half the space. A
+    client then trains from the rounded model, and its update is rounded before the server uses it.
 
     Args:
       local_train: the client program L_i.
@@ -151,7 +154,7 @@ def ca2fl(
         new_server = tree.add_scaled(state.server, server_lr, v)
         server = tree.select(is_full, new_server, state.server)
 
-        # Server: if x moves, add to the sum of all h_i what the buffer changed in it.
+        # Server: if x moves, add the buffer to the sum of all h_i.
         new_sum = tree.add_scaled(state.memory_sum, 1, buffer)
 
         # Broadcast: the clients that arrived receive x.

@@ -1,4 +1,6 @@
-"""CA-Fed: inverse availabilities, without the clients that slow convergence more than they help.
+"""CA-Fed: weights by inverse availability, without clients that slow convergence too much.
+
+The symbols are those of `fedjax_links.algorithms`.
 
 References:
   Rodio et al. 2023, Federated learning under heterogeneous and correlated client availability.
@@ -32,10 +34,10 @@ class Transitions(NamedTuple):
 
     Attributes:
       num_rounds: int32[], rounds so far.
-      was_active: bool[N], whether the client was active in the last one.
-      after_active: int32[N], rounds that followed one in which it was active.
-      up_after_active: int32[N], those among them in which it was active again.
-      up_after_inactive: int32[N], rounds in which it became active.
+      was_active: bool[N], whether the client was active in the last round.
+      after_active: int32[N], rounds that followed an active round of the client.
+      up_after_active: int32[N], active rounds that followed an active round.
+      up_after_inactive: int32[N], active rounds that followed an inactive round.
     """
 
     num_rounds: Array
@@ -52,7 +54,7 @@ class CaFedState(NamedTuple):
       server: the server model x^t.
       losses: float[N], the running loss of each client.
       has_losses: bool[], whether any client has been active.
-      transitions: what correlations are estimated from; None where they are known.
+      transitions: the counts that estimate the correlations; None if the correlations are known.
     """
 
     server: Params
@@ -75,34 +77,37 @@ def ca_fed(
     """Runs CA-Fed: known probabilities, without clients that are rare or correlated in time.
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / p_i``, where S holds the active clients
-    that are included. In each round all N clients are included at first. The server visits them by
-    falling ``|lambda_i|``, the correlation of client i's activity in successive rounds, and then by
-    rising p_i. It drops a client if G falls by ``tolerance`` or more, but never the last.
+    that are included. In each round all N clients are included at first. The server visits the
+    clients twice: by falling ``|lambda_i|``, the correlation of client i's activity in successive
+    rounds, and then by rising p_i. It drops a client if the objective G falls by ``tolerance`` or
+    more, but never the last client.
 
     The objective is ``G = mean_included(g_i) + kappa max_i(g_i) d^2``. Here g_i is the running loss
     of client i above its least loss F_i*. The fraction d of dropped clients is the total variation
     distance to equal weights. The first term is what the included clients can still
     gain, the second bounds the bias. With few clients that differ much, the default kappa drops
-    some in every round, so x ends at the optimum of the others.
+    some clients in every round, so x ends at the optimum of the remaining ones.
 
-    The loss f_i of an active client is that of x^t on the batch of its first local step, as
-    ``loss_sum`` of the round counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
-    server decides. A client that was never active has the mean loss of the clients of the first
-    round with active ones.
+    An active client reports f_i, the loss of x^t on the batch of its first local step. The round's
+    ``loss_sum`` adds the same losses. f_i enters the running loss
+    ``F_i <- beta F_i + (1 - beta) f_i`` before the server decides. A client that was never active
+    has the mean loss of the clients in the first round that was not empty.
 
-    With an infinite tolerance no client is dropped, which is `algorithms.fedavg_known` to the bit.
+    With an infinite tolerance no client is dropped, and CA-Fed is `algorithms.fedavg_known` to the
+    bit.
 
-    Choices that the paper leaves open: without ``correlations`` the server estimates them, as the
-    fraction of active rounds after active ones minus that after inactive ones. Both begin at one
-    half, with the weight of one round. The authors' code takes the transition probabilities
-    from an oracle or adds a prior around them. Ties go to the lowest id. Clients weigh the same in
-    the objective.
+    Choices that the paper leaves open: without ``correlations`` the server estimates lambda_i as a
+    difference of two fractions: how often client i is active after an active round, minus how often
+    after an inactive round. Both fractions begin at one half, with the weight of one round. The
+    authors' code takes the transition probabilities from an oracle or adds a prior around them.
+    Ties go to the lowest id. Clients weigh the same in the objective.
 
-    Link semantics: clients whose uplink delivers receive x^t and report their loss. The included
-    ones among them compute and upload. p_i is ``links.prob`` of the round: where a pattern does not
-    know it (NaN), an included active client makes the server model NaN. An empty round keeps x.
-    Activity counts in every round. A simulated round costs up to twice FedAvg's, as the loss is
-    computed by the client program. Reports count the traffic of all clients whose uplink delivers.
+    Link semantics: clients whose uplink delivers receive x^t and report their loss. Of these, the
+    included clients compute and upload. p_i is ``links.prob`` of the round. Where a pattern does
+    not know p_i (NaN), an included active client makes the server model NaN. An empty round keeps
+    x. Activity is counted in every round. A simulated round costs up to twice FedAvg's, as the loss
+    is computed by the client program. Reports count the traffic of all clients whose uplink
+    delivers.
 
     Memory: one model, and five numbers per client or, with known correlations, one.
 
@@ -110,16 +115,16 @@ def ca_fed(
       local_train: the client program L_i.
       loss_memory: beta, in [0, 1); 0 keeps the last loss.
       tolerance: the least fall of G that drops a client, at least 0.
-      bias_weight: kappa, at least 0; larger drops fewer.
+      bias_weight: kappa, at least 0; a larger kappa drops fewer clients.
       optimal_losses: F_i*, the least loss of each client, one number or float[N].
       correlations: lambda_i in [-1, 1], one number or float[N], such as ``1 - q - q*`` of Markov
         links; None estimates them.
       server_lr: eta_g, positive.
 
     Returns:
-      The algorithm; models: ``server``. ``num_active`` counts clients that upload,
-      ``extra['num_available']`` those whose uplink delivers, and ``extra['num_included']`` all
-      that are included.
+      The algorithm; models: ``server``. ``num_active`` counts the clients that upload.
+      ``extra['num_available']`` counts the clients whose uplink delivers, and
+      ``extra['num_included']`` all included clients.
 
     Raises:
       ValueError: for a number out of range.
@@ -224,7 +229,7 @@ def ca_fed(
 def _drop(
     included: Array, order: Array, gaps: Array, bias_weight: Number, tolerance: Number
 ) -> Array:
-    """Visits the clients in an order and drops those without whom G falls; bool[N]."""
+    """Visits the clients in an order, drops clients without whom G falls, and returns the rest."""
     num_clients = included.shape[0]
     largest = jnp.max(gaps)
 

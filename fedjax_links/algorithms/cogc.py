@@ -1,5 +1,7 @@
 """CoGC: a gradient code between clients gives the exact sum of all updates, or nothing.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Weng, Ren, Xiao and Skoglund 2025, Cooperative gradient coding.
 """
@@ -21,11 +23,11 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
 
     ``x += (1/N) sum_j Delta_j``, over all N clients, in rounds that decode; otherwise x stays.
     Client i receives the updates of the r = ``tolerance`` clients after it, ``i + 1, ..., i + r``
-    modulo N. It uploads a sum of these and its own, which is complete only if all r edges are up.
-    Any N - r complete sums that arrive decode to the exact sum of all updates. The decoding itself
-    changes nothing but rounding and is not simulated. So x moves as under FedAvg with full
-    participation, at random rounds. With equal probabilities p and q, and ``2 r < N``, the
-    probability of a step is `analysis.cogc_probability`.
+    modulo N. It uploads a sum of these updates and its own. The sum is complete only if all r edges
+    are up. Any N - r complete sums that arrive decode to the exact sum of all updates. The decoding
+    itself changes nothing but rounding and is not simulated. So x moves as under FedAvg with full
+    participation, at random rounds. With one probability p of all uplinks and one q of all edges,
+    and ``2 r < N``, the probability of a step is `analysis.cogc_probability`.
 
     Link semantics: all clients train, and all receive x unless the links have a downlink. A client
     that does not train makes every sum incomplete that contains its update. A client whose next

@@ -1,5 +1,7 @@
 """ColRel: clients relay their neighbours' updates to the server.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Yemini, Saha, Ozfatura, Gündüz and Goldsmith 2024, Robust federated learning with connectivity
   failures.
@@ -24,11 +26,11 @@ def colrel(
 ) -> Algorithm:
     """Runs ColRel: active clients upload weighted sums of their own and neighbours' updates.
 
-    ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, A the active clients, j client i
-    itself or a neighbour, and tau_ji whether the edge from j to i is up. All clients train from
-    x. With uplink probabilities p_i and edge probabilities q_ji, q_jj = 1, the step is unbiased if
-    ``sum_i p_i q_ji alpha_ij = 1`` for all j and links are independent of earlier rounds. Without
-    links between clients it equals `fedavg_known` to the bit.
+    ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``. A holds the active clients, and j is
+    client i itself or a neighbour. tau_ji is one if the edge from j to i is up, else zero. All
+    clients train from x. With uplink probabilities p_i and edge probabilities q_ji, q_jj = 1, the
+    step is unbiased if ``sum_i p_i q_ji alpha_ij = 1`` for all j and links are independent of
+    earlier rounds. Without links between clients ColRel equals `fedavg_known` to the bit.
 
     Link semantics: all clients receive x, unless the links have a downlink. A client that did not
     receive x or cannot compute has no update, but relays. An empty round keeps x.
@@ -40,10 +42,10 @@ def colrel(
     Args:
       local_train: the client program L_i.
       weights: alpha, float[N, N], row i for the sum that client i uploads.
-        `analysis.colrel_weights` returns those of least variance. By default all relays give
+        `analysis.colrel_weights` returns the weights of least variance. By default all relays give
         client j's update the weight ``1 / sum_i p_i q_ji``, by the probabilities that the round's
-        links report. On links with a downlink no client relays by default, as in
-        `fedavg_known`: such links do not report how probably a relay without x uploads.
+        links report. On links with a downlink no client relays by default, as in `fedavg_known`:
+        such links do not report how probably a relay without x uploads.
 
     Returns:
       The algorithm; models: ``server``.

@@ -1,4 +1,7 @@
-"""Holds states, candidate models and steps of a round that several algorithms share."""
+"""Holds states, candidate models and steps of a round that several algorithms share.
+
+Candidate models are the models of an algorithm that an evaluation measures.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -102,11 +105,11 @@ class MemoryState(NamedTuple):
     Attributes:
       server: the server model x^t.
       memory: the rows, leaves [N, ...], in the table's dtype.
-      memory_sum: the sum of the rows, leaves [...], in float32 at least. It is updated by the
-        differences of the rows that change, so a round costs what its active clients cost.
-        Rounding makes it drift from the exact sum. After n changes the drift is about sqrt(n)
-        units in the last place of its largest value so far. A row that is not finite makes the
-        sum not finite for good, and with it the server model.
+      memory_sum: the sum of the rows, leaves [...], in float32 at least. A round adds the changes
+        of the rows, so its cost follows its active clients. Rounding makes the sum drift from the
+        exact one. After n changes the drift is about sqrt(n) units in the last place of the sum's
+        largest value so far. If a row is not finite, the sum and then the server model are not
+        finite for good.
       last_uploads: int32[N], the round in which each row was uploaded; None without a largest age.
       optimizer: the server optimizer's state, ``()`` without an optimizer.
     """
@@ -227,7 +230,8 @@ def update_rows(
 def expire_rows(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryState:
     """Resets the rows that have just become older than ``max_age`` rounds.
 
-    The cost is proportional to their number. If no rows remain, the sum is exactly zero.
+    The cost is proportional to the number of these rows. If no rows remain, the sum is exactly
+    zero.
     """
     if max_age is None:
         return state
@@ -259,8 +263,8 @@ def apply_server_update(
 ) -> Any:
     """Moves ``state.server`` along ``scale * direction``, or by an optimizer.
 
-    The optimizer takes minus ``scale * direction`` as its gradient. The caller discards the result
-    in rounds without a direction, which must not step the optimizer.
+    The optimizer takes minus ``scale * direction`` as its gradient. A round without a direction
+    must not step the optimizer, so the caller discards its result.
     """
     if optimizer is None:
         return state._replace(server=tree.add_scaled(state.server, scale, direction))
@@ -337,7 +341,7 @@ def one_per_client(argument: str, values: Numbers, num_clients: int) -> Array:
 
 
 def check_table_dtype(table_dtype: TableDtype, *, min_bits: int = 16) -> None:
-    """Raises unless it is None or a float dtype; JAX adds none below 16 bits to wider ones."""
+    """Raises unless a dtype is None, or a float of ``min_bits`` bits or more."""
     requirement = f'be a floating-point dtype of at least {min_bits} bits'
     try:
         dtype = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)
@@ -374,8 +378,8 @@ def check_server_rates(
 ) -> None:
     """Raises unless the server's rate is positive and not combined with an optimizer.
 
-    Most optimizers normalise the gradient, so that a rate beside theirs would have no effect. Only
-    ``default``, the rate of a caller who sets none, may stand beside one.
+    Most optimizers normalise the gradient, so a server rate beside an optimizer would have no
+    effect. Only ``default``, the rate of a user who sets none, may stand beside an optimizer.
     """
     is_needed = default is not None and server_optimizer is None
     if server_lr is not None or is_needed:

@@ -1,5 +1,7 @@
 """Debiasing FedAvg: clients scale their local rate by how rarely they are selected.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Sun et al. 2025, Debiasing federated learning with correlated client participation.
 """
@@ -39,11 +41,11 @@ class DebiasedState(NamedTuple):
 def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     """Runs Debiasing FedAvg: clients scale their local rate by nu_i, the server averages.
 
-    ``t_i <- t_i + 1``, ``lambda_i = t_i / ((t + 1) B)``, ``nu_i = 1 / (lambda_i N)``: the count
-    includes the current round. nu_i tends to 1 / (N pi_i), where pi_i is the client's long-run
-    fraction of all selections. So it minimises the mean objective up to terms of order eta. These
-    remain because several local steps are not linear in the local rate, and because successive
-    selections depend on each other.
+    ``t_i <- t_i + 1``, ``lambda_i = t_i / ((t + 1) B)``, ``nu_i = 1 / (lambda_i N)``. t_i counts
+    the rounds in which client i was selected (active), the current one included. nu_i tends to 1 /
+    (N pi_i), where pi_i is the client's long-run fraction of all selections. So the algorithm
+    minimises the mean objective up to terms of order eta. These terms remain because several local
+    steps are not linear in the local rate, and because successive selections depend on each other.
 
     The paper has a fixed cohort size B; here B is the number of active clients of the round. A
     client that first appears late is scaled by ``(t + 1) B / N``: a rate that is stable for FedAvg

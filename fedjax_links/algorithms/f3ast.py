@@ -1,5 +1,7 @@
 """F3AST: a budget of clients per round, chosen and weighted by their long-term rate.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Ribero et al. 2022, Federated learning under intermittent client availability and time-varying
   communication constraints.
@@ -61,7 +63,7 @@ def f3ast(
     S holds the ``budget`` active clients with the largest 1/r_i^2, the steepest descent of
     ``sum_i (1/N)^2 / r_i``. Ties go to the lowest id. If no more than ``budget`` clients are
     active, all are selected. The rates follow ``r <- (1 - beta) r + beta 1_S`` from
-    ``initial_rate``. They are updated before they are used as weights.
+    ``initial_rate``. A round updates the rates before it uses them as weights.
 
     Weights settle in about ``1 / beta`` rounds. Until then they have the scale of the initial
     rates. Take 100 clients, a budget of 10, beta = 0.01 and initial rates of one. The weights

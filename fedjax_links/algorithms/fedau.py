@@ -1,5 +1,7 @@
 """FedAU: aggregation weights from the intervals between participations.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Wang and Ji 2024, A lightweight method for tackling unknown participation statistics.
 """
@@ -30,7 +32,7 @@ class FedAUState(NamedTuple):
       server: the server model x^t.
       waited: int32[N], rounds since the client's last interval was closed.
       num_intervals: int32[N], how many intervals the client has closed.
-      interval_sum: int32[N], the sum of their lengths, in rounds.
+      interval_sum: int32[N], the sum of the lengths of closed intervals, in rounds.
     """
 
     server: Params
@@ -50,12 +52,12 @@ def fedau(
     """Runs FedAU: weights a client's update by its mean interval between participations.
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``, where w_i is the mean of client i's
-    closed intervals, 1 before the first. A participation closes an interval, and so does a length
-    of K = ``cutoff`` rounds. A round uses its weights before it closes intervals. Under
-    Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so the limit weighs F_i by
-    ``1 - (1 - p_i)^K``. That is close to the mean objective if K is well above all 1/p_i. With
-    K = 1 all w_i are 1, as in `algorithms.fedavg_all`. Links with memory lead to other weights
-    (`analysis.markov_interval_mean`), and add a bias of first order in the rate
+    closed intervals, 1 before the first. An interval is closed when the client takes part, or when
+    the interval is K = ``cutoff`` rounds long. A round computes its weights before it closes
+    intervals. Under Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so the limit
+    weighs F_i by ``1 - (1 - p_i)^K``. The limit is close to the mean objective if K is well above
+    all 1/p_i. With K = 1 all w_i are 1, as in `algorithms.fedavg_all`. Links with memory lead to
+    other weights (`analysis.markov_interval_mean`), and add a bias of first order in the rate
     (`analysis.first_order_mean`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
@@ -68,8 +70,9 @@ def fedau(
       local_train: the client program L_i.
       cutoff: K, longest interval in rounds, at least 1.
       server_lr: eta_g, positive.
-      weights: what clients weigh by, ``'equal'``, or ``'examples'``: Delta_i times n_i over the
-        mean number of examples, for the objective ``sum_i n_i F_i / sum_i n_i``.
+      weights: what clients weigh by, ``'equal'`` or ``'examples'``. With ``'examples'`` Delta_i is
+        multiplied by n_i over the mean number of examples. The objective is then
+        ``sum_i n_i F_i / sum_i n_i``.
 
     Returns:
       The algorithm; models: ``server``.

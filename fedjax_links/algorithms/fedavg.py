@@ -34,21 +34,22 @@ def fedavg(
     """Runs FedAvg: the server adds the mean update of the active clients.
 
     ``x^{t+1} = x^t + eta_g * mean_{i in A} Delta_i`` over the active clients A, with
-    ``Delta_i = L_i(x^t) - x^t`` of the client program L_i. Clients count equally, however many
-    examples they own, as in Xiang et al. The objective is the mean of their losses F_i. With
-    ``weights='examples'`` client i weighs by its n_i examples, as in McMahan et al. The mean is
-    then ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``, and the objective
+    ``Delta_i = L_i(x^t) - x^t`` of the client program L_i. An active client is one whose uplink
+    delivers. Clients count equally, however many examples they own, as in Xiang et al. The
+    objective is the mean of the clients' losses F_i. With ``weights='examples'`` client i weighs by
+    its n_i examples, as in McMahan et al. The mean is then
+    ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``, and the objective
     ``sum_i n_i F_i / sum_i n_i``, the mean over all examples.
 
-    Under links of unequal quality it minimises ``sum_i w_i F_i`` with
+    Under links of unequal quality FedAvg minimises ``sum_i w_i F_i`` with
     ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i. On quadratics of
-    equal curvature the expected server model tends to exactly its minimiser, at every learning
-    rate. This holds if rounds are independent, or if no round is empty. Empty rounds of links
-    with memory add a bias of first order in the learning rate.
+    equal curvature the expected server model tends to exactly the minimiser of that sum, at every
+    learning rate. This holds if rounds are independent, or if no round is empty. Empty rounds of
+    links with memory add a bias of first order in the learning rate.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
-    in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` the
-    others train too, each from its last local model, without uploading. The server's trajectory is
+    in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` inactive
+    clients train too, each from its last local model, without uploading. The server's trajectory is
     the same; only the client models differ. An empty round keeps x.
 
     Memory: one model, or 1 + N models with ``compute='all'``.
@@ -57,8 +58,8 @@ def fedavg(
       local_train: the client program L_i.
       server_lr: eta_g, positive; 1 in the papers.
       compute: who trains, ``'active'`` or ``'all'``.
-      weights: what clients weigh by, ``'equal'`` or ``'examples'``; the two are the same to the bit
-        where all own the same number.
+      weights: what clients weigh by, ``'equal'`` or ``'examples'``; the two agree to the bit where
+        all clients own equally many examples.
 
     Returns:
       The algorithm; models: ``server``, and ``client_mean`` with ``compute='all'``.
@@ -108,9 +109,9 @@ def fedavg_all(
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``, in the symbols of `fedavg`. In expectation
     client i counts proportionally to the probability p_i of its uplink. So the fixed point on
-    quadratics of equal curvature is the p-weighted mean of the targets: it is biased although
-    its divisor is fixed. Links with memory move it by a term of first order in the learning rate
-    (`analysis.first_order_mean`).
+    quadratics of equal curvature is the p-weighted mean of the targets. It is biased although the
+    divisor N is fixed. Links with memory move the fixed point by a term of first order in the
+    learning rate (`analysis.first_order_mean`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. An empty round keeps x.
@@ -120,8 +121,8 @@ def fedavg_all(
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive.
-      weights: what clients weigh by, ``'equal'``, or ``'examples'``: Delta_i times n_i over the
-        mean number of examples.
+      weights: what clients weigh by, ``'equal'`` or ``'examples'``. With ``'examples'`` Delta_i is
+        multiplied by n_i over the mean number of examples.
 
     Returns:
       The algorithm; models: ``server``.

@@ -1,5 +1,7 @@
 """FedAvg that knows the probabilities of the links and divides them out.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Xiang et al. 2024, section 7.2; Perazzone et al. 2022.
 """
@@ -19,16 +21,17 @@ def fedavg_known(
     """Runs FedAvg with inverse-probability weights: each update is divided by its p_i.
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``. As ``E[1{i in A}] = p_i^t``, a
-    round moves by the mean of all N updates in expectation, if who is up does not depend on earlier
-    rounds. Links with memory are correlated with x^t and leave a bias of first order in the rate.
-    It falls with 1/N and grows with the correlation time (`analysis.first_order_mean`). The
-    variance is of order 1/p_i. The weight scales the update and not the local rate. No weight is
-    clipped. UPGA-PL (Rodio et al. 2023) is this algorithm where packets get lost in both
-    directions, so that p_i^t is the probability that both arrive.
+    round moves x by the mean of all N updates in expectation, if A does not depend on earlier
+    rounds. Under links with memory A is correlated with x^t. This leaves a bias of first order in
+    the rate. The bias falls with 1/N and grows with the correlation time
+    (`analysis.first_order_mean`). The variance of a step is of order 1/p_i. The weight 1/p_i scales
+    the update and not the local rate. No weight is clipped. UPGA-PL (Rodio et al. 2023) is this
+    algorithm where packets get lost in both directions, so that p_i^t is the probability that both
+    arrive.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
-    start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client
-    makes the server model NaN, as a compiled program cannot raise an error. In that round
+    start from x^t. p_i^t is ``links.prob``. If a pattern does not know p_i^t (NaN), an active
+    client makes the server model NaN, as a compiled program cannot raise an error. In that round
     `base.FederationState.finite` turns false. An empty round keeps x.
 
     Memory: one model.
@@ -36,8 +39,9 @@ def fedavg_known(
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive.
-      weights: what clients weigh by, ``'equal'``, or ``'examples'``: Delta_i times n_i over the
-        mean number of examples, for the objective ``sum_i n_i F_i / sum_i n_i``.
+      weights: what clients weigh by, ``'equal'`` or ``'examples'``. With ``'examples'`` Delta_i is
+        multiplied by n_i over the mean number of examples. The objective is then
+        ``sum_i n_i F_i / sum_i n_i``.
 
     Returns:
       The algorithm; models: ``server``.

@@ -1,5 +1,7 @@
 """FedAWE: clients train from their last model and repeat the updates that they missed.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Xiang et al. 2024, Efficient federated learning against heterogeneous and non-stationary client
   unavailability.
@@ -49,16 +51,17 @@ def fedawe(
 ) -> Algorithm:
     """Runs FedAWE: the server averages stale client models and adds their scaled updates.
 
-    ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by the active clients A. Each
-    trains from its last model, ``Delta_i = L_i(x_i) - x_i``. Its update counts for the tau_i rounds
-    since it was last active: its innovation is ``tau_i Delta_i`` (adaptive innovation echoing). The
-    base is the mean of the participants' stale models and not x^t (implicit gossip). Then tau_i = 1
-    on A and tau_i + 1 elsewhere.
+    ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``. The active clients A receive this model.
+    Client i trains from its last model x_i: ``Delta_i = L_i(x_i) - x_i``. Its update counts for the
+    tau_i rounds since client i was last active: its innovation is ``tau_i Delta_i`` (adaptive
+    innovation echoing). The base is the mean of the participants' stale models and not x^t
+    (implicit gossip). After the round tau_i is 1 for i in A, and one larger than before for all
+    others.
 
     The mean of all client models moves by ``(eta_g / N) sum_A tau_i Delta_i``. Under independent
     links with constant probabilities tau_i averages 1/p_i over the active rounds. So on
-    equal-curvature quadratics this mean settles around the optimum without bias. The authors
-    evaluate this mean, ``client_mean``.
+    equal-curvature quadratics the mean of the client models settles around the optimum without
+    bias. The authors evaluate this mean: here it is ``client_mean``.
 
     Link semantics: only clients whose uplink delivers compute and upload, each from its last model.
     They receive x^{t+1} at the end of the round. A client that delivers but does not receive keeps
@@ -69,8 +72,8 @@ def fedawe(
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive.
-      innovation_clip: largest L2 norm of the mean innovation, before eta_g; longer ones are
-        rescaled to it. None does not clip. The authors' code clips at 0.5.
+      innovation_clip: largest L2 norm of the mean innovation, before eta_g. A longer innovation is
+        rescaled to this norm. None does not clip. The authors' code clips at 0.5.
 
     Returns:
       The algorithm; models: ``server`` and ``client_mean``.

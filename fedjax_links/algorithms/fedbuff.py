@@ -1,5 +1,7 @@
 """FedBuff: updates arrive late, and the server moves once a buffer of them is full.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Nguyen et al. 2022, Federated learning with buffered asynchronous aggregation.
 """
@@ -33,7 +35,7 @@ class FedBuffState(NamedTuple):
       clients: the model that each client received last, leaves [N, ...], in ``table_dtype``.
       versions: int32[N], ``version`` at the time when the client received its model.
       buffer: the weighted sum of the updates in the buffer.
-      num_buffered: int32[], how many updates it holds.
+      num_buffered: int32[], how many updates the buffer holds.
       version: int32[], how often x has moved.
     """
 
@@ -55,21 +57,22 @@ def fedbuff(
 ) -> Algorithm:
     """Runs FedBuff: the server buffers late updates and moves once it has K of them.
 
-    A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
-    last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival
+    Client i arrives when its uplink delivers. It trains from z_i, the model that it received at its
+    last arrival (x^0 at first): ``Delta_i = L_i(z_i) - z_i``. On arrival
     ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer B, where tau_i is how often x has moved since
-    client i received z_i. At the end of a round with at least K updates in B, x moves by their
-    mean, ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and B is emptied. In every
-    round the clients that arrived receive x, whether it moved or not. Several clients may arrive in
+    client i received z_i. At the end of a round with at least K updates in B, x moves by the mean
+    of B, ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and B is emptied. In every
+    round the clients that arrived receive x, whether x moved or not. Several clients may arrive in
     one round, so B may hold more than K updates.
 
-    Clients that arrive often count often. The limit is biased towards them, as FedAvg's is.
+    Clients that arrive often count often. So the limit is biased towards these clients, as FedAvg's
+    limit is.
 
-    Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
-    update is computed on arrival, with the rate and batches of that round. A client that delivers
-    but does not receive keeps its model and its version. An empty round keeps x.
+    Link semantics: only clients whose uplink delivers count. Each trains from the model that it
+    holds. Its update is computed on arrival, with the rate and batches of that round. A client that
+    delivers but does not receive keeps its model and its version. An empty round keeps x.
 
-    Memory: 2 + N models and one integer per client. With ``table_dtype=jnp.bfloat16`` the N
+    Memory: 2 + N models and one integer per client. With ``table_dtype=jnp.bfloat16`` the N models
     take half the space. A client then trains from its rounded model, and its update is the
     difference to the rounded model.
 
@@ -100,7 +103,7 @@ def fedbuff(
       0.3
 
     References:
-      Nguyen et al. 2022, Algorithm 1; the weight is that of its section 5.
+      Nguyen et al. 2022, Algorithm 1; the weight is from its section 5.
     """
     checks.integer('buffer_size', buffer_size)
     checks.positive_number('server_lr', server_lr)

@@ -1,5 +1,7 @@
 """FedDyn: a linear term aligns the minimiser of each client's objective with the optimum.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Acar et al. 2021, Federated learning based on dynamic regularization.
 """
@@ -27,23 +29,25 @@ def feddyn(
 
     Clients descend ``F_i(w) - <g_i, w> + (alpha / 2) |w - x|^2`` from x. Then
     ``g_i <- g_i - alpha Delta_i`` for i in A, ``h <- h - (alpha / N) sum_A Delta_i``, and
-    ``x <- mean_{i in A} w_i - h / alpha``. All start at zero, so h is the mean of all g_i. The mean
-    of the models is over A, and the sum in h is divided by N.
+    ``x <- mean_{i in A} w_i - h / alpha``, where w_i is client i's model after its local steps. All
+    g_i and h start at zero, so h is the mean of all g_i. The mean of the models is over A, but the
+    sum in h is divided by N.
 
-    Where it converges, it ends at the optimum, under any links that let every client deliver now
-    and then. It knows no probability. At its end ``h = 0`` and ``g_i = grad F_i(x)``, so the local
-    steps of no client move. With full gradients this is exact to rounding.
+    Where FedDyn converges, it ends at the optimum, under any links that let every client deliver
+    now and then. It needs no probabilities. At the end ``h = 0`` and ``g_i = grad F_i(x)``, so the
+    local steps of no client move. With full gradients this is exact to rounding.
 
     The paper minimises each client's objective exactly. Then g_i is the gradient at w_i. With a few
     local steps g_i follows that gradient more slowly.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x. An empty round has no mean model, and keeps x and h. The paper has no such rounds,
-    as its cohorts have one size. An update lost on the way must not advance the client's g_i.
+    start from x. An empty round has no mean model, and keeps x and h. The paper has no empty
+    rounds, as all its cohorts have one size. If an update is lost on the way, its client must keep
+    its old g_i.
 
-    Memory: 2 + N models: x, the rows g_i and their running sum N h (its drift:
-    `MemoryState`). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is
-    the mean of the rounded rows.
+    Memory: 2 + N models: x, the rows g_i and their running sum N h (`MemoryState` says how it
+    drifts). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is the mean of
+    the rounded rows.
 
     Args:
       local_train: the client program, without a penalty of its own.

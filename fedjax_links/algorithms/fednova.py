@@ -1,5 +1,7 @@
 """FedNova: updates normalised by the number of local steps behind them.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Wang et al. 2020, Tackling the objective inconsistency problem in heterogeneous federated
   optimization.
@@ -28,17 +30,16 @@ def fednova(
 
     ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``, for clients that run SGD.
     tau_i is the number of local steps of client i, as its program's ``client_steps``,
-    ``min_steps`` or ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients
-    that do more steps no longer weigh more. With equal tau_i it is FedAvg. With
-    ``weights='examples'`` both means weigh client i by its n_i examples, as in the
-    paper. The normalisation by tau_i is that of plain SGD. For momentum or a proximal
-    term the paper has other coefficients.
+    ``min_steps`` or ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients that do
+    more steps no longer weigh more. With equal tau_i FedNova is FedAvg. With ``weights='examples'``
+    both means weigh client i by its n_i examples, as in the paper. Dividing by tau_i fits plain
+    SGD. For momentum or a proximal term the paper has other coefficients.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. An empty round keeps x.
 
     What the literature leaves open: the paper samples clients by their weight and takes both means
-    over the sample. Under unequal links both are taken over A here. So FedNova removes the
+    over the sample. Here both means are over A, also under unequal links. So FedNova removes the
     inconsistency of unequal tau_i, and keeps FedAvg's inconsistency of unequal p_i. An error of
     first order in the local rate remains: below FedNova ends at 0.45, where FedAvg ends at 0.80.
 

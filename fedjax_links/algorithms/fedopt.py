@@ -1,5 +1,7 @@
 """FedOpt: any optimizer at the server, and the three that its paper prints.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Reddi et al. 2021, Adaptive federated optimization.
 """
@@ -52,19 +54,19 @@ def fedopt(
 
     The gradient is ``-mean_{i in A} Delta_i``. ``optax.sgd(eta_g)`` gives FedAvg and
     ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM. `algorithms.fedadam`,
-    `algorithms.fedyogi` and `algorithms.fedadagrad` are the paper's three as Algorithm
-    2 prints them. Their namesakes in optax are others. ``optax.adam`` and
-    ``optax.yogi`` correct the bias of both moments, which makes the first rounds' steps
-    smaller or larger. ``optax.adagrad`` starts at 0.1, with its epsilon inside the
-    root. So rates that were tuned for one do not carry over to the other.
+    `algorithms.fedyogi` and `algorithms.fedadagrad` are the paper's three optimizers, as its
+    Algorithm 2 prints them. The optimizers of these names in optax differ. ``optax.adam`` and
+    ``optax.yogi`` correct the bias of both moments, which makes the first rounds' steps smaller or
+    larger. ``optax.adagrad`` starts at 0.1, with its epsilon inside the root. So a rate that was
+    tuned for the paper's optimizer does not fit its namesake in optax.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x.
 
     What the literature leaves open: an empty round. Here it keeps x and does not step the
-    optimizer, because no pseudo-gradient is not the same as a zero one. Momentum and second moments
-    wait, and schedules inside the optimizer count the rounds with uploads. The mean is over A, so
-    unequal links bias it as they bias FedAvg.
+    optimizer, because a missing pseudo-gradient is not a pseudo-gradient of zero. Momentum and
+    second moments stay as they are. Schedules inside the optimizer count the rounds with uploads.
+    The mean is over A, so unequal links bias it as they bias FedAvg.
 
     Memory: one model and the optimizer's state.
 
@@ -119,8 +121,8 @@ class ServerMoments(NamedTuple):
     """Holds the state of the optimizers of Algorithm 2.
 
     Attributes:
-      first: m_t of the pseudo-gradients, like the parameters.
-      second: v_t, like the parameters.
+      first: m_t, the first moment of the pseudo-gradients, like the parameters.
+      second: v_t, their second moment, like the parameters.
     """
 
     first: Params
@@ -147,10 +149,11 @@ def fedadam(
     ``server_optimizer``, for instance to `algorithms.fedopt`.
 
     Args:
-      learning_rate: eta, positive; a number or a schedule of the rounds in which the server steps.
+      learning_rate: eta, positive; a number, or a schedule that counts the rounds in which the
+        server steps.
       b1: decay of the first moment, in [0, 1).
       b2: decay of the second moment, in [0, 1).
-      tau: degree of adaptivity, positive; a larger one is less adaptive.
+      tau: degree of adaptivity, positive; a larger tau is less adaptive.
       initial_second_moment: v before the first round, from 0 to 10^30; ``tau^2`` by default, the
         smallest that the paper allows.
 

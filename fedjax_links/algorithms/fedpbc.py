@@ -1,5 +1,7 @@
 """FedPBC: the server broadcasts at the end of the round, to the clients that uploaded.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Xiang et al. 2023, Algorithm 2; Xiang et al. 2024, Algorithm 1.
 """
@@ -34,24 +36,26 @@ def fedpbc(
     """Runs FedPBC: clients train their own models, and the active ones average among each other.
 
     With ``z_i = x_i^t + eta_g (L_i(x_i^t) - x_i^t)``: ``x^{t+1} = mean_{i in A} z_i``;
-    ``x_i^{t+1} = x^{t+1}`` for i in A and ``z_i`` otherwise. The client models become Z W with a
-    doubly stochastic W (`fedjax_links.mixing`), so their mean carries no participation bias: on
-    equal-curvature quadratics with ``eta_g = 1`` it follows ``(1 - eta)^{s t}`` for any uplinks.
-    Clients that cannot compute and lost downlinks bias it.
+    ``x_i^{t+1} = x^{t+1}`` for i in A and ``z_i`` otherwise. A round multiplies the models z_i by a
+    doubly stochastic matrix (`fedjax_links.mixing`), so the mean of the client models carries no
+    participation bias. On equal-curvature quadratics with ``eta_g = 1`` the error of this mean
+    falls as ``(1 - eta)^{s t}`` for any uplinks. Clients that cannot compute bias the mean, and so
+    do lost downlinks.
 
     Link semantics: with ``compute='all'`` every client trains in every round, from its own model.
-    Those whose uplink delivers are averaged and receive the average at the end of the round, unless
-    their downlink is lost. With ``compute='active'`` the others pause and keep x_i, and FedAvg's
-    bias returns. Nothing is received at the start of a round. An empty round keeps x, and clients
-    still train.
+    The server averages the models of clients whose uplink delivers. These clients receive the
+    average at the end of the round, unless their downlink is lost. With ``compute='active'``
+    inactive clients pause and keep x_i, and FedAvg's bias returns. Nothing is received at the start
+    of a round. An empty round keeps x, and clients still train.
 
-    The listing draws one sample per client and round, for all local steps: a client program with
-    ``resample='round'``. The default program draws a minibatch for each local step, as the
+    The listing draws one sample per client and round, for all local steps. A client program with
+    ``resample='round'`` does so. The default program draws a minibatch for each local step, as the
     authors' released code does.
 
     Memory: 1 + N models. With ``table_dtype=jnp.bfloat16`` the N client models take half the space.
-    A client then trains from its rounded model and uploads an unrounded one. The model that it
-    keeps is rounded again. So progress below a 256th of an entry is lost while its uplink is down.
+    A client then trains from its rounded model and uploads an unrounded model. The model that the
+    client keeps is rounded again. So while its uplink is down, progress below a 256th of an entry
+    is lost.
 
     Args:
       local_train: the client program L_i.
@@ -79,7 +83,7 @@ def fedpbc(
       0.5
 
     References:
-      Xiang et al. 2023, Algorithm 2; the pause is their Fig. 2b.
+      Xiang et al. 2023, Algorithm 2; clients pause in their Fig. 2b.
     """
     checks.positive_number('server_lr', server_lr)
     checks.choice('compute', compute, ('all', 'active'))

@@ -1,5 +1,7 @@
 """FedStale: inverse-probability weights, with remembered updates that reduce the variance.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Rodio and Neglia 2024, FedStale: leveraging stale client updates in federated learning.
 """
@@ -32,30 +34,30 @@ def fedstale(
     """Runs FedStale: inverse-probability weights on the difference to remembered updates.
 
     ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
-    h_i is client i's last update, zero at first. hbar is the mean of all N of them
-    **before** this round's are stored. Then ``h_i <- Delta_i`` for i in A. As
+    h_i is client i's last update, zero at first. hbar is the mean of all N remembered updates
+    **before** this round's updates are stored. Then ``h_i <- Delta_i`` for i in A. As
     ``E[1{i in A}] = p_i``, v is unbiased for the mean update at any beta, if links are independent
     of earlier rounds. beta = 0 is `algorithms.fedavg_known`, beta = 1 an unbiased FedVARP.
 
-    Under such links, on quadratics of equal curvature x is without bias on average at any beta.
-    With full gradients it scatters around its mean by the order of ``1 - beta``, since only
-    ``Delta_i - beta h_i`` is weighted at random; at beta = 1 it ends at the optimum to rounding.
+    Under such links, on quadratics of equal curvature, the mean of x ends at the optimum at any
+    beta. With full gradients x scatters around its mean by the order of ``1 - beta``, because only
+    ``Delta_i - beta h_i`` is weighted at random. At beta = 1, x ends at the optimum to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x. p_i is ``links.prob`` of the round: where a pattern does not know it (NaN), an
-    active client makes the server model NaN. No weight is clipped. **An empty
-    round moves x** by ``eta_g beta hbar``.
+    start from x. p_i is ``links.prob`` of the round. Where a pattern does not know p_i (NaN), an
+    active client makes the server model NaN. No weight is clipped. **An empty round moves x** by
+    ``eta_g beta hbar``.
 
-    Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
-    ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, hbar is
-    the mean of the rounded rows, and Delta_i itself enters v unrounded.
+    Memory: 2 + N models: x, the rows and their running sum (`MemoryState` says how it drifts). With
+    ``table_dtype=jnp.bfloat16`` the rows take half the space. Rows are rounded when stored, and
+    hbar is the mean of the rounded rows. Delta_i enters v unrounded.
 
     Args:
       local_train: the client program L_i.
       stale_weight: beta, in [0, 1].
       server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
-      server_optimizer: an optax transformation that takes minus the step as its gradient;
+      server_optimizer: an optax transformation whose gradient is minus the server's step.
         ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:

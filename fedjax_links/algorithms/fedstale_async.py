@@ -1,5 +1,7 @@
 """FedStaleAsync: FedStale for updates that arrive late, with weights by their age.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   AsyncFlower 2026, the authors' code; the paper is not yet public.
 """
@@ -33,12 +35,13 @@ class FedStaleAsyncState(NamedTuple):
       server: the server model x.
       clients: z_i, the model that each client received last, leaves [N, ...], in the table's dtype.
       memory: h_i, the last update of each client, leaves [N, ...], in the table's dtype.
-      client_rounds: int32[N], the round at whose start x was z_i.
-      memory_rounds: int32[N], the round at whose start x was the model that h_i starts from.
+      client_rounds: int32[N], the round at whose start the server model was z_i.
+      memory_rounds: int32[N], the round at whose start the server model was the start point of h_i.
       waited: int32[N], rounds since the client arrived last, or since the start.
-      weight_sum: float[N], the sum of the weights of h_i over these rounds.
+      weight_sum: float[N], the sum of the weights of h_i over the rounds of ``waited``.
       num_intervals: int32[N], arrivals so far; None where probabilities are known.
-      interval_sum: int32[N], rounds between them, each at most the cut-off; None likewise.
+      interval_sum: int32[N], the sum of the intervals between arrivals, each cut at ``cutoff``
+        rounds; None where probabilities are known.
     """
 
     server: Params
@@ -65,38 +68,41 @@ def fedstale_async(
     server_lr: Number = 1.0,
     table_dtype: common.TableDtype = None,
 ) -> Algorithm:
-    """Runs FedStaleAsync: late updates by inverse probability, remembered ones by their age.
+    """Runs FedStaleAsync: weighs late updates by inverse probability, remembered updates by age.
 
-    A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
-    last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. In every round
+    Client i arrives when its uplink delivers. It trains from z_i, the model that it received at its
+    last arrival (x^0 at first): ``Delta_i = L_i(z_i) - z_i``. In every round
     ``x <- x + (eta_g / N) [sum_A (alpha_i Delta_i - betabar_i h_i) / p_i + sum_i beta_i h_i]``. h_i
-    is client i's last update **before** this round's, zero at first. Then ``h_i <- Delta_i`` for i
-    in A, and A receives x.
+    is client i's last update **before** this round, zero at first. Then ``h_i <- Delta_i`` for i in
+    A, and A receives x.
 
-    The weights are hinges of ages in rounds. ``beta_i = stale_weight / (1 + stale_decay d)``, where
-    d is by how much the age of h_i exceeds ``stale_patience``, at least 0. Its age is the number of
-    rounds since the model that it starts from. betabar_i is the mean of beta_i over the rounds
-    since client i's last arrival, this one included. alpha_i falls from 1 in the same way, with
-    the age of z_i, by ``late_decay`` and ``late_patience``. By default no weight decays.
+    Weights are constant up to an age in rounds, and then fall (hinges).
+    ``beta_i = stale_weight / (1 + stale_decay d)``, where d is by how much the age of h_i exceeds
+    ``stale_patience``, at least 0. The age of h_i counts the rounds since the server model was the
+    start point of h_i. betabar_i is the mean of beta_i over the rounds since client i's last
+    arrival, this round included. alpha_i falls from 1 in the same way, with the age of z_i, by
+    ``late_decay`` and ``late_patience``. By default no weight decays.
 
     On quadratics of equal curvature, under independent links and without decay, the mean of x ends
-    at the optimum. What h_i adds between two arrivals then has mean zero. Decay adds a bias. It is
-    small for remembered updates, as betabar_i depends on how long the client was away. It is larger
-    for late ones, which then count less than others.
+    at the optimum. What h_i adds between two arrivals then has mean zero. Decay adds a bias. If
+    only remembered updates decay, the bias is small, as betabar_i depends on how long the client
+    was away. If late updates decay, the bias is larger, as late updates then count less than
+    others.
 
-    Where all clients arrive in each round, or only such as arrived in the round before,
-    weights that do not decay give `algorithms.fedstale`.
+    Weights that do not decay give `algorithms.fedstale` if each client that arrives also arrived in
+    the round before, for example if all clients arrive in each round.
 
-    What is open: the code divides by the number of clients seen so far, and skips empty rounds.
-    Here it is N, as in FedStale, and **an empty round moves x** by the remembered updates, without
-    which x would be biased.
+    What is open: the authors' code divides by the number of clients seen so far, and skips empty
+    rounds. Here the divisor is N, as in FedStale, and **an empty round moves x** by the remembered
+    updates. Without this x would be biased.
 
-    Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
-    update is computed on arrival, with the rate and batches of that round. A client that delivers
-    but does not receive keeps its model. p_i is ``links.prob`` of the round: where a pattern does
-    not know it (NaN), an active client makes the server model NaN. With a ``cutoff`` of K rounds
-    p_i is estimated instead: one over the mean of the client's intervals between arrivals, this one
-    included, each at most K. No weight is clipped.
+    Link semantics: only clients whose uplink delivers count. Each trains from the model that it
+    holds. Its update is computed on arrival, with the rate and batches of that round. A client that
+    delivers but does not receive keeps its model. p_i is ``links.prob`` of the round. Where a
+    pattern does not know p_i (NaN), an active client makes the server model NaN. With a ``cutoff``
+    of K rounds p_i is estimated instead: one over the mean of the client's intervals between
+    arrivals. The interval that ends now is included, and each counts at most K rounds. No weight is
+    clipped.
 
     Memory: 1 + 2N models and four numbers per client; six with a cut-off. A round reads all rows.
     With ``table_dtype=jnp.bfloat16`` models and rows take half the space. A client then trains from
@@ -105,11 +111,11 @@ def fedstale_async(
     Args:
       local_train: the client program L_i.
       stale_weight: weight of a remembered update that is not old, in [0, 1].
-      stale_decay: how fast that weight falls with each round beyond ``stale_patience``, at least 0.
-      stale_patience: age in rounds up to which it does not fall, at least 0.
+      stale_decay: how fast this weight falls with each round beyond ``stale_patience``, at least 0.
+      stale_patience: age in rounds up to which this weight does not fall, at least 0.
       late_decay: how fast the weight of a late update falls from 1 with each round beyond
         ``late_patience``, at least 0.
-      late_patience: age in rounds up to which it does not fall, at least 0.
+      late_patience: age in rounds up to which a late update's weight does not fall, at least 0.
       cutoff: K, longest interval in rounds, at least 1, to estimate p_i; None for known p_i.
       server_lr: eta_g, positive.
       table_dtype: dtype of the client models and rows; the parameters' own by default.
@@ -245,7 +251,7 @@ def _count_intervals(
 
 
 def _prob(ctx: RoundContext, intervals: dict[str, Array], i: Array) -> Array:
-    """Returns p_i: that of the links, or one over the client's mean interval."""
+    """Returns p_i: the probability of the links, or one over the client's mean interval."""
     if not intervals:
         return base.prob_of(ctx.links, i)
     return common.as_float(intervals['num_intervals'][i]) / intervals['interval_sum'][i]

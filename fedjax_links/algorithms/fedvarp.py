@@ -1,5 +1,7 @@
 """FedVARP: remembered updates as control variates at the server.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Jhunjhunwala et al. 2022, FedVARP: tackling the variance due to partial client participation.
 """
@@ -31,31 +33,32 @@ def fedvarp(
     """Runs FedVARP: remembered updates serve as control variates at the server.
 
     ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``. y_i is client i's last
-    update, zero at first. ybar is the mean of all N of them **before** this round's are stored.
-    Then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly and afresh in each
-    round, which makes v unbiased for the mean update. Under unequal links, or links with memory, v
-    is biased by the differences ``Delta_i - y_i``, which vanish as x settles. So with exact
-    gradients it ends where the mean update is zero, if it converges. On quadratics of equal
-    curvature that is the optimum. It converges for small ``eta_g``, because the correction is a
-    mean over A.
+    update, zero at first. ybar is the mean of all N remembered updates **before** this round's
+    updates are stored. Then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly
+    and afresh in each round, which makes v unbiased for the mean update. Under unequal links, or
+    links with memory, v is biased by the differences ``Delta_i - y_i``, which vanish as x settles.
+    So with exact gradients x ends where the mean update is zero, if x converges. On quadratics of
+    equal curvature this point is the optimum. x converges for small ``eta_g``, because the
+    correction is a mean over A.
 
-    With ``max_age=a`` a row is used in the a rounds after it was stored, and then reset to zero.
-    ybar is then the mean of the remaining rows, not of N. a = 0 is FedAvg up to rounding.
+    The rows are the y_i. With ``max_age=a`` a row is used in the a rounds after it was stored, and
+    then reset to zero. ybar is then the mean of the remaining rows, not of N. a = 0 is FedAvg up to
+    rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
-    move x by ybar, which the paper, with its fixed number of clients, never meets.
+    start from x^t. An empty round keeps x, as in the released code. A literal reading of v would
+    move x by ybar. The paper has no empty rounds, because its number of active clients is fixed.
 
-    Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
-    ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, ybar is
-    the mean of the rounded rows, and Delta_i itself enters v unrounded.
+    Memory: 2 + N models: x, the rows and their running sum (`MemoryState` says how it drifts). With
+    ``table_dtype=jnp.bfloat16`` the rows take half the space. Rows are rounded when stored, and
+    ybar is the mean of the rounded rows. Delta_i enters v unrounded.
 
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, largest age of a row in rounds, at most 2^29; None keeps all.
-      server_optimizer: an optax transformation that takes minus the step as its gradient;
+      server_optimizer: an optax transformation whose gradient is minus the server's step.
         ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:
@@ -78,8 +81,8 @@ def fedvarp(
       0.5
 
     References:
-      Jhunjhunwala et al. 2022, Algorithm 2; the age is that of Chang et al. 2025 (ACED), and a
-      server optimizer on remembered updates FedAdaVR's idea (arXiv 2601.22204).
+      Jhunjhunwala et al. 2022, Algorithm 2; ``max_age`` is from Chang et al. 2025 (ACED), and the
+      server optimizer on remembered updates from FedAdaVR (arXiv 2601.22204).
     """
     common.check_server_rates(server_lr, server_optimizer)
 

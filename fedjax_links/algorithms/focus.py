@@ -1,5 +1,7 @@
 """FOCUS: the server follows the sum of the clients' last gradients.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Ying, Li and Yang 2025, Exact and linear convergence for federated learning under arbitrary client
   participation is attainable.
@@ -32,24 +34,25 @@ def focus(
 
     A client keeps the last gradient g_i that it computed, zero at first. In each local step, with
     gradient d, an active client sets ``y_i <- y_i + d - g_i`` (y_i = 0 before the first) and then
-    ``g_i <- d``. Between steps it moves by ``-eta y_i``. The sum telescopes, so y_i is the gradient
-    minus the g_i that the round began with: SGD steps with a constant correction.
+    ``g_i <- d``. Between steps it moves by ``-eta y_i``. The sum telescopes: y_i is the gradient d
+    minus the g_i with which the round began. So local steps are SGD steps with a constant
+    correction.
 
-    The server adds ``Y <- Y + sum_A y_i``, never resets it, and moves by ``x <- x - eta Y``. Y is
-    the **sum** of all N last gradients, and the step N times that of a mean gradient. Take a local
-    rate, or ``server_lr``, of order 1 / N.
+    The server adds ``Y <- Y + sum_A y_i``, never resets Y, and moves by ``x <- x - eta Y``. Y is
+    the **sum** of all N last gradients, so a step is N times as long as with their mean. Take a
+    local rate, or ``server_lr``, of order 1 / N.
 
-    Where it converges, it ends at the optimum, under any links that let every client deliver now
-    and then. It knows no probability. At its end ``Y = 0`` and ``g_i = grad F_i(x)``, so the local
-    steps of no client move. With full gradients this is exact to rounding. With few clients and
-    long outages its variance can grow without bound, although the mean settles
+    Where FOCUS converges, it ends at the optimum, under any links that let every client deliver now
+    and then. It needs no probabilities. At the end ``Y = 0`` and ``g_i = grad F_i(x)``, so the
+    local steps of no client move. With full gradients this is exact to rounding. With few clients
+    and long outages the variance of x can grow without bound, although its mean settles
     (`analysis.linear_limit`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. Everybody's gradient moves the server in every round, so that **an empty round
-    moves x as well**. An update lost on the way must not advance the client's own g_i.
+    moves x as well**. If an update is lost on the way, its client must keep its old g_i.
 
-    Memory: 2 + N models: x, the rows g_i and their sum Y (its drift: `MemoryState`). With
+    Memory: 2 + N models: x, the rows g_i and their sum Y (`MemoryState` says how it drifts). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space, and Y is the sum of the rounded rows.
 
     Args:
@@ -57,7 +60,7 @@ def focus(
       server_lr: the rate that multiplies Y, positive; by default the local rate of the round.
         To be left out beside an optimizer.
       table_dtype: dtype of the rows; the parameters' own by default.
-      server_optimizer: an optax transformation that takes minus the step as its gradient;
+      server_optimizer: an optax transformation whose gradient is minus the server's step.
         ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:

@@ -1,5 +1,7 @@
 """Gossip: clients train their own models and average with their neighbours.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Koloskova et al. 2020, A unified theory of decentralized SGD with changing topology and local
   updates.
@@ -40,8 +42,9 @@ def gossip(local_train: ClientProgram) -> Algorithm:
     ``x_i <- sum_j M_ij L_j(x_j)``, also called decentralised SGD with local steps. M is the
     Metropolis matrix of the edges that are up (`mixing.metropolis_weights`). It is doubly
     stochastic for any edges. So the mean of the client models has no participation bias if all
-    clients train: on equal-curvature quadratics it follows ``(1 - eta)^{s t}``. Clients that cannot
-    compute bias it. Without links between clients (`participation.peers`) each client trains alone.
+    clients train. On equal-curvature quadratics the error of this mean falls as
+    ``(1 - eta)^{s t}``. Clients that cannot compute bias the mean. Without links between clients
+    (`participation.peers`) each client trains alone.
 
     Link semantics: uplinks are not read. Every client that can compute trains in every round, from
     its own model. All clients average with the neighbours whose edges are up.

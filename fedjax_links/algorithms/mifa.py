@@ -1,5 +1,7 @@
 """MIFA: the server remembers every client's last update and averages all of them.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability.
 """
@@ -35,27 +37,28 @@ def mifa(
 
     ``G_i <- Delta_i`` for i in A, then ``x^{t+1} = x^t + (eta_g / N) sum_{all i} G_i``. Rows start
     at zero. With ``memory='gradient'`` a row is Delta_i divided by the local rate of its round, and
-    the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two agree
-    only while eta_t is constant. A remembered Delta_i has the rate of the round that it stems from.
-    In a round whose rate is zero, the rows stay as they are, and none counts as uploaded.
+    the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two settings
+    of ``memory`` agree only while eta_t is constant. A remembered Delta_i has the rate of the round
+    in which it was computed. In a round whose rate is zero, the rows stay as they are, and none
+    counts as uploaded.
 
     With ``max_age=a`` the mean is over the rows uploaded in this round and the a rounds before it
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
     shrinks as a grows, while rows become more stale.
 
-    Its forerunner FedLaAvg (Yan et al. 2020) is ``memory='gradient'``: the last sum of a client's
-    gradients.
+    FedLaAvg (Yan et al. 2020), the forerunner of MIFA, is ``memory='gradient'``: it remembers the
+    last sum of a client's gradients.
 
-    On quadratics of equal curvature the mean model ends at the optimum, also under links with
-    memory. With two or three clients and long outages its variance can grow without bound, as old
-    updates drive x on. `analysis.linear_limit` and the command ``theory`` say so.
+    On quadratics of equal curvature the mean of x ends at the optimum, also under links with
+    memory. With two or three clients and long outages the variance of x can grow without bound, as
+    old updates drive x on. `analysis.linear_limit` and the command ``theory`` say when.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. All rows move the server in every round, so **an empty round moves x as well**.
 
-    Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
-    ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, and
-    the sum is that of the rounded rows.
+    Memory: 2 + N models: x, the rows and their running sum (`MemoryState` says how it drifts). With
+    ``table_dtype=jnp.bfloat16`` the rows take half the space. Rows are rounded when stored, and the
+    sum is over the rounded rows.
 
     Args:
       local_train: the client program L_i.
@@ -63,7 +66,7 @@ def mifa(
       memory: what a row holds, ``'delta'`` or ``'gradient'``.
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, largest age of a row in rounds, at most 2^29; None keeps all.
-      server_optimizer: an optax transformation that takes minus the step as its gradient;
+      server_optimizer: an optax transformation whose gradient is minus the server's step.
         ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:
@@ -87,9 +90,9 @@ def mifa(
 
     References:
       Gu et al. 2021, Algorithm 1, without its first round of full participation: 'gradient' is the
-      authors' form, 'delta' the one Xiang et al. 2024 compare with. The age is that of Chang et al.
-      2025 (ACED), for rounds; a server optimizer on remembered updates is FedAdaVR's idea
-      (arXiv 2601.22204).
+      authors' form, and 'delta' the form that Xiang et al. 2024 compare with. ``max_age`` is from
+      Chang et al. 2025 (ACED), here in rounds. The server optimizer on remembered updates is from
+      FedAdaVR (arXiv 2601.22204).
     """
     common.check_server_rates(server_lr, server_optimizer)
     checks.choice('memory', memory, ('delta', 'gradient'))

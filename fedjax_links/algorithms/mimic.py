@@ -1,5 +1,7 @@
 """MimiC: corrects each update towards the last server step that its client took part in.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Sun, Mao and Zhang 2024, MimiC: combating client dropouts in federated learning by mimicking
   central updates.
@@ -42,8 +44,8 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     ``v = mean_{i in A} (Delta_i + c_i)``, ``x += eta_g v``, then ``c_i = v - Delta_i`` for i in A.
     The correction c_i, zero at first, is the difference between the server's step in client i's
     last active round and the client's own update. At a fixed point v is zero and all
-    ``c_i = -Delta_i``. On quadratics of equal curvature that is the optimum, for any links over
-    which every client delivers now and then.
+    ``c_i = -Delta_i``. On quadratics of equal curvature this fixed point is the optimum, for any
+    links over which every client delivers now and then.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x.

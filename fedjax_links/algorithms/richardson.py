@@ -1,5 +1,7 @@
 """Richardson-Romberg extrapolation over the local rate, around any algorithm.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Mangold et al. 2025, Refined analysis of constant step size federated averaging and federated
   Richardson-Romberg extrapolation.
@@ -27,8 +29,8 @@ class RichardsonState(NamedTuple):
     """Holds the states of the algorithm at two local rates.
 
     Attributes:
-      once: its state at the local rate g.
-      twice: its state at the local rate 2 g.
+      once: the algorithm's state at the local rate g.
+      twice: the algorithm's state at the local rate 2 g.
     """
 
     once: PyTree
@@ -41,25 +43,25 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
 
     The algorithm runs at local rates g and 2 g, and the candidate models are ``2 x_g - x_{2 g}``.
     Both runs use the same links, batches and initial model, and are otherwise independent. The
-    first-order effect of the local rate on the limit cancels. Under unequal curvature that is the
-    drift of several local steps.
+    first-order effect of the local rate on the limit cancels. Under unequal curvature this effect
+    is the drift of several local steps.
 
-    Metrics are those of the run at g.
+    The metrics come from the run at g.
 
-    Link semantics: those of the algorithm. Each client that trains does so twice.
+    Link semantics: those of the wrapped algorithm. Each client that trains does so at both rates.
 
-    Memory: twice that of the algorithm.
+    Memory: twice the memory of the wrapped algorithm.
 
     Args:
       make_algorithm: ``learning_rate -> Algorithm``, which may take further keywords.
 
     Returns:
       The function ``learning_rate -> Algorithm`` with extrapolation, to call or to pass to
-      `fedjax_links.sweep`. It passes further keywords on unchanged, and raises a ValueError for a
-      rate that is not one positive number.
+      `fedjax_links.sweep`. The function passes further keywords on unchanged, and raises a
+      ValueError for a rate that is not one positive number.
 
     Raises:
-      ValueError: for what is no function.
+      ValueError: if ``make_algorithm`` is no function.
 
     Example:
       >>> import jax

@@ -1,5 +1,7 @@
 """SCAFFOLD: control variates correct the drift of the local steps.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Karimireddy et al. 2020, SCAFFOLD: stochastic controlled averaging for federated learning.
 """
@@ -44,11 +46,11 @@ def scaffold(
 ) -> Algorithm:
     """Runs SCAFFOLD, option II: control variates correct the drift of local steps.
 
-    Clients step along ``g_i(y) - c_i + c``. Then
+    Client i takes local steps along ``g_i(y) - c_i + c`` and ends at y_i. Then
     ``c_i^+ = c_i - c + (x - y_i) / (s eta)``, ``x <- x + (eta_g / |A|) sum_A (y_i - x)``,
-    ``c <- c + (1 / N) sum_A (c_i^+ - c_i)``; all start at zero. The division by s eta
-    makes c_i^+ a mean of gradients for SGD steps; with another local optimizer it is
-    not one. In a round whose rate is zero, c_i stays.
+    ``c <- c + (1 / N) sum_A (c_i^+ - c_i)``; all controls start at zero. The division by s eta
+    makes c_i^+ a mean of gradients for SGD steps; with another local optimizer c_i^+ is no mean of
+    gradients. In a round whose rate is zero, c_i stays.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x and c.
@@ -59,8 +61,8 @@ def scaffold(
     longer be the mean of the c_i. So a client replaces c_i only in a round in which it delivers, as
     if it waited for an acknowledgement.
 
-    Memory: 2 + N models. With ``table_dtype=jnp.bfloat16`` the N take half the space. c then
-    follows the rounded c_i, up to the drift of a running sum (`common.MemoryState`).
+    Memory: 2 + N models. With ``table_dtype=jnp.bfloat16`` the N models c_i take half the space. c
+    then follows the rounded c_i, up to the drift of a running sum (`common.MemoryState`).
 
     Args:
       local_train: the client program, plain SGD, with eta as its rate and s steps.

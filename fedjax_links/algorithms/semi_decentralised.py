@@ -1,5 +1,7 @@
 """S2S and S2A: gossip between clients, and a server that averages a sample of them.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Rodio, Neglia, Chen and Larsson 2025, A unified convergence analysis for semi-decentralized
   learning.
@@ -41,13 +43,13 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     by the round's Metropolis matrix (`mixing.metropolis_weights`). In every ``server_every``-th
     round the server sets ``x^{t+1} = mean_{i in A} y_i``. The clients in A receive that model, all
     others continue from y_i. The mean of the client models carries no participation bias, on any
-    graph. Clients that cannot compute and lost downlinks bias it. Without links between clients and
-    with ``server_every=1`` S2S equals `fedpbc` to the bit.
+    graph. Clients that cannot compute bias this mean, and so do lost downlinks. Without links
+    between clients and with ``server_every=1`` S2S equals `fedpbc` to the bit.
 
     Link semantics: every client that can compute trains in every round, from its own model. In a
-    server round, the clients whose uplink delivers are averaged and receive the average at its end,
-    unless their downlink is lost. An empty round keeps x, and so does a round between server
-    rounds. Clients still train and gossip.
+    server round, the server averages the models of clients whose uplink delivers. These clients
+    receive the average at the end of the round, unless their downlink is lost. An empty round keeps
+    x, and so does a round between server rounds. Clients still train and gossip.
 
     Memory: 1 + N models.
 
@@ -116,7 +118,7 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     ``x_i^{t+1} = x^{t+1} = mean_{i in A} y_i`` for all i, unless A is empty. Clients that upload
     more often pull all models towards themselves. This is FedAvg's bias. It shrinks with a better
     connected graph and with rarer server rounds. Without links between clients, with
-    ``server_every=1`` and without empty rounds it equals ``fedavg(compute='all')`` to the bit.
+    ``server_every=1`` and without empty rounds S2A equals ``fedavg(compute='all')`` to the bit.
 
     Link semantics: as `s2s`, but every client receives. Where links have a downlink, the clients
     whose downlink is up receive. An empty round keeps x, and clients continue from y_i.
@@ -185,8 +187,8 @@ def semi_decentralised_senders(mask: np.ndarray, options: Section) -> np.ndarray
     """Returns which clients upload, bool[T, N]: those whose uplink delivers in server rounds.
 
     Args:
-      mask: bool[T, N], whose uplink delivers.
-      options: of the algorithm in a config, such as ``server_every``.
+      mask: bool[T, N], the clients whose uplink delivers.
+      options: the options of the algorithm in a config, such as ``server_every``.
     """
     rounds = np.arange(1, len(mask) + 1)
     is_server_round = rounds % options.get('server_every', 1) == 0
@@ -215,7 +217,7 @@ def _train_and_gossip(
       ctx: the round.
       problem: the problem.
       clients: the client models x_i, leaves [N, ...].
-      uploads: bool[N], whose upload arrives.
+      uploads: bool[N], the clients whose upload arrives.
       local_model: ``(x_i, update) -> z_i``, the locally trained model.
       upload_of: ``y_i -> upload``, what client i uploads.
 

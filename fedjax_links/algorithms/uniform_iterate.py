@@ -1,5 +1,7 @@
 """A candidate model drawn uniformly from all server models so far, around any algorithm.
 
+The symbols are those of `fedjax_links.algorithms`.
+
 References:
   Sun et al. 2025, Algorithm 1, line 12.
 """
@@ -33,13 +35,14 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
     """Adds the candidate model ``uniform_iterate``, drawn uniformly from the server models.
 
     Theorems about non-convex problems bound ``(1 / T) sum_t E ||grad F(x_t)||^2`` over t = 0 to
-    T - 1. That is ``E ||grad F(x~_T)||^2`` for an x~_T drawn uniformly from x_0, ..., x_{T-1},
-    which is what Sun et al. return. `evaluation.with_gradient_norm` measures it.
+    T - 1. This sum is ``E ||grad F(x~_T)||^2`` for an x~_T drawn uniformly from x_0, ..., x_{T-1}.
+    Sun et al. return x~_T. `evaluation.with_gradient_norm` measures this norm.
 
-    The draw needs no memory of the past: round t replaces it by x_t with probability
+    The draw needs no memory of the past: round t replaces the drawn model by x_t with probability
     ``1 / (t + 1)``. Evaluations of one run are dependent, as a draw stays for many rounds.
 
-    Link semantics: those of the algorithm, whose models and metrics stay the same, bit for bit.
+    Link semantics: those of the wrapped algorithm, whose models and metrics stay the same, bit for
+    bit.
 
     Memory: one model more.
 
@@ -47,7 +50,7 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
       algorithm: any algorithm.
 
     Returns:
-      The algorithm; models: its own, and ``uniform_iterate``.
+      The algorithm; models: those of the wrapped algorithm, and ``uniform_iterate``.
 
     Example:
       >>> import jax

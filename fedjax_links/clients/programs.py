@@ -256,7 +256,8 @@ def proximal_sgd(
       min_steps: as in `local_sgd`.
       resample: as in `local_sgd`.
 
-    Returns: The client program, which reports the loss of F_i alone.
+    Returns:
+      The client program, which reports the loss of F_i alone.
 
     Raises:
       ValueError: for a negative ``mu``, and as `local_sgd` does.
