@@ -240,10 +240,10 @@ def proximal_sgd(
     """Takes FedProx's local steps: SGD on the client's loss plus a proximal term.
 
     The objective is ``F_i(x) + (mu / 2) ||x - start||^2``, where ``start`` is the model that the
-    client starts from. FedProx is FedAvg with this program. The program is `local_sgd` with
-    ``proximal=mu``; an algorithm may add a proximal term of its own. An algorithm that keeps
-    gradients (`algorithms.focus`) gets the gradient of F_i alone. The paper solves the local
-    problem inexactly. This program takes SGD steps, as the paper's experiments do.
+    client starts from. FedProx is FedAvg with this program. The program is `local_sgd` with mu as
+    its adjustment ``proximal``; an algorithm may add its own. An algorithm that keeps gradients
+    (`algorithms.focus`) gets the gradient of F_i alone. The paper solves the local problem
+    inexactly. This program takes SGD steps, as the paper's experiments do.
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
