@@ -82,7 +82,7 @@ def certify(source: Section | str | None = None) -> Iterator[ProgramVerdict]:
 
     Args:
       source: a config, or the name of one of `float64_reference.STANDARD`; None for all of
-        `STANDARD`.
+        these experiments.
 
     Returns:
       A verdict for each program, one after the other.
