@@ -181,7 +181,7 @@ assert same_bits(one, two)
 # ## Several devices: one run
 #
 # For a large model the devices share the clients of each round instead. That is what `mesh=` is
-# for. Meshes of any size give the same bits, and those of no mesh up to rounding.
+# for. Meshes of any size give the same bits; a run without a mesh agrees up to rounding.
 
 
 # %%
