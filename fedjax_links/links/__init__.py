@@ -1,1 +1,1 @@
-"""Samples of links, which patterns draw and algorithms read."""
+"""Samples of links, which participation patterns draw and algorithms read."""

@@ -1,6 +1,7 @@
 """Draws links ahead of the rounds that use them.
 
-A pattern's links depend on its key, its carry and the round, never on models.
+A participation pattern (`base.Participation`) draws the links of a round. They depend on the key,
+the pattern's carry and the round, never on models. So many rounds of links can be drawn at once.
 """
 
 import jax
@@ -10,7 +11,7 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, contracts, errors, prng, tree
 
-# The most bytes of links that are drawn at a time, random bits included. Not measured.
+# The most bytes of links that are drawn at a time, random bits included. The value is a guess.
 _BLOCK_BYTES = 2**20
 _RANDOM_BYTES = 8  # of the random bits and numbers that a client's link is drawn from
 
@@ -19,7 +20,8 @@ def sample_shapes(participation: Participation) -> Links:
     """Returns the shapes and dtypes of a pattern's links in a round.
 
     Raises:
-      ValueError: if it is no pattern, or its links are not those of its clients.
+      ValueError: if ``participation`` is no pattern, or ``sample`` returns other than a carry
+        like the old one and links of N clients.
     """
     contracts.check_pattern(participation)
     key = jax.eval_shape(jax.random.key, 0)
@@ -43,9 +45,9 @@ def sample_shapes(participation: Participation) -> Links:
 
 
 def block_length(participation: Participation, num_rounds: int) -> int:
-    """Returns how many rounds to draw at a time, a divisor of their number.
+    """Returns how many rounds to draw at a time: a divisor of the number of rounds.
 
-    Their links take at most 1 MiB. A round whose links take more is drawn by itself.
+    The links drawn at a time take at most 1 MiB. A round whose links take more is drawn alone.
 
     Args:
       participation: the pattern.
@@ -102,13 +104,13 @@ def draw(
     """Draws a pattern's links in consecutive rounds, for `simulation.advance`.
 
     Args:
-      carry: of the pattern, before these rounds.
+      carry: the pattern's carry before these rounds.
       key: the run's key.
       participation: the pattern.
-      rounds: int32[T], their indices.
+      rounds: int32[T], indices of the rounds.
 
     Returns:
-      The carry after them, and the links, leaves [T, ...].
+      The carry after these rounds, and their links, leaves [T, ...].
     """
     stream = prng.stream(key, 'participation')
 

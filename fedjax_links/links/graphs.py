@@ -1,7 +1,8 @@
 """Builds graphs of clients that can send to each other.
 
-A graph has all edges. Which of them are up in a round is up to the pattern
-(`fedjax_links.participation.peers`). Graphs are undirected, and memory is O(N K).
+A graph lists every edge that can be up. The pattern `fedjax_links.participation.peers` draws which
+edges are up in a round. Graphs are undirected. Memory is O(N K), for N clients of up to K
+neighbours.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +22,13 @@ _BYTES_PER_NEIGHBOUR = 80.0
 
 
 class Graph(NamedTuple):
-    """Holds the neighbours of clients, and the numbers of the edges to them.
+    """Holds the neighbours of each client, and the number of each edge.
 
     Attributes:
-      neighbours: int32[N, K], in increasing order; a client with fewer repeats its own id.
-      edge_ids: int32[N, K], numbers from 0 to E - 1; E where there is no neighbour.
+      neighbours: int32[N, K], each client's neighbours in increasing order. A client with fewer
+        than K neighbours fills its row with its own id.
+      edge_ids: int32[N, K], the number of the edge to each neighbour, from 0 to E - 1; E where
+        there is no neighbour.
       num_edges: E.
     """
 
@@ -50,7 +53,7 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
       The graph; edges are numbered as given.
 
     Raises:
-      ValueError: if ``edges`` are no such pairs.
+      ValueError: if ``edges`` are not pairs of different clients, or hold a pair twice.
 
     Example:
       >>> from fedjax_links.links import graphs
@@ -101,7 +104,7 @@ def _from_pairs(num_clients: int, pairs: NDArray[np.integer]) -> Graph:
 
 
 def ring(num_clients: int, degree: int = 2) -> Graph:
-    """Joins each client with the ``degree / 2`` next ones on each side of a circle.
+    """Joins each client with its ``degree / 2`` nearest clients on each side of a circle.
 
     Args:
       num_clients: N, at least 3 and more than ``degree``.
@@ -140,7 +143,7 @@ def torus(rows: int, columns: int) -> Graph:
       columns: at least 3.
 
     Raises:
-      ValueError: for fewer, or a graph larger than the memory.
+      ValueError: for fewer rows or columns, or a graph larger than the memory.
     """
     checks.static_int('rows', rows, minimum=3)
     checks.static_int('columns', columns, minimum=3)
@@ -172,7 +175,7 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     num_edges = rng.binomial(num_pairs, p)
     _check_memory('p', p, 2 * num_edges)
     if 50 * num_edges > num_pairs:
-        # To choose one in fifty or more, NumPy shuffles the numbers of all pairs, int64 each.
+        # To choose at least one pair in fifty, NumPy shuffles the int64 numbers of all pairs.
         checks.fits('p', p, 8.0 * (num_pairs + num_edges))
     pair_ids = np.sort(rng.choice(num_pairs, num_edges, replace=False))
     # Pair (low, high), low < high, has the id high (high - 1) / 2 + low.
@@ -200,7 +203,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.positive_number('radius', radius)
     checks.seed('seed', seed)
     positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
-    # The chance that two uniform positions in the square are that close.
+    # The probability that two uniform positions in the square are within the radius.
     p = 1.0
     if radius < 1:
         p = np.pi * radius**2 - 8 / 3 * radius**3 + radius**4 / 2
@@ -224,5 +227,5 @@ GRAPHS: Mapping[str, Callable[..., Graph]] = Registry(
         'torus': torus,
     }
 )
-"""Choices for ``graph`` of `fedjax_links.participation.peers`. Those with an argument
-``num_clients`` are called with N."""
+"""Choices for ``graph`` of `fedjax_links.participation.peers`. A function with an argument
+``num_clients`` is called with N."""

@@ -1,6 +1,8 @@
 """Describes what the links did in a round: samples, and who takes part.
 
-Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names of this module.
+A participation pattern draws one sample per round, and the algorithm reads it. A client delivers if
+its upload arrives at the server. Shapes use ``N`` for the number of clients. `fedjax_links.base`
+offers all names of this module.
 """
 
 import dataclasses
@@ -18,9 +20,9 @@ class LinkSample(NamedTuple):
 
     Attributes:
       mask: bool[N], whether client i's uplink delivers.
-      prob: float32[N] (float64 under x64), P(mask_i) in this round, averaged over random
-        schedules and over the states of the links (those of a Markov chain, say); NaN where
-        unknown. The docstring of a pattern says what else it is conditioned on.
+      prob: float32[N] (float64 under x64), P(mask_i) in this round; NaN where unknown. It is
+        averaged over random schedules and over the state of the links, such as the state of a
+        Markov chain. A pattern's docstring says what else its ``prob`` is conditioned on.
       duration: float32[], seconds that the round took; None if the pattern has no times.
     """
 
@@ -32,14 +34,14 @@ class LinkSample(NamedTuple):
 class DuplexLinkSample(NamedTuple):
     """Holds a sample with separate masks for uplink, downlink and compute.
 
-    A plain `LinkSample` has one state per client: clients that deliver also receive, and
-    others may still compute. Use this one when the three differ.
+    A plain `LinkSample` has one mask: clients that deliver also receive, and all clients can
+    compute. Use a `DuplexLinkSample` when uplink, downlink and compute differ.
 
     Attributes:
       mask: bool[N], whether client i's uplink delivers. A result arrives only if the client also
         computes, see `delivers`.
-      prob: float32[N], as in `LinkSample`, but of taking part (`participants`):
-        P(mask_i and downlink_i and compute_i).
+      prob: float32[N], the probability that client i takes part (`participants`):
+        P(mask_i and downlink_i and compute_i); otherwise as in `LinkSample`.
       downlink: bool[N], whether client i receives the server's message.
       compute: bool[N], whether client i can train.
       duration: as in `LinkSample`.
@@ -53,18 +55,18 @@ class DuplexLinkSample(NamedTuple):
 
 
 class PeerLinkSample(NamedTuple):
-    """Holds a sample with links between clients: up to K neighbours each, some edges up.
+    """Holds a sample with links between clients: up to K neighbours each, and which edges are up.
 
     Attributes:
       mask: bool[N], as in `LinkSample`; with a ``downlink``, as in `DuplexLinkSample`.
-      prob: float32[N], as there.
-      neighbours: int32[N, K], neighbours of each client in increasing order; a client with
-        fewer repeats its own id. The same in all rounds.
+      prob: float32[N], as in the same class as ``mask``.
+      neighbours: int32[N, K], neighbours of each client in increasing order, the same in all
+        rounds. A client with fewer than K neighbours fills its row with its own id.
       edges: bool[N, K], whether the edge to each neighbour is up; symmetric.
       edge_prob: float32[N, K], P(an edge is up), or [] if it is the same for all edges; NaN
         or None where unknown.
       downlink: bool[N], as in `DuplexLinkSample`; None without separate masks.
-      compute: bool[N], as there.
+      compute: bool[N], as in `DuplexLinkSample`; None without separate masks.
       duration: as in `LinkSample`.
     """
 
@@ -80,7 +82,9 @@ class PeerLinkSample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClientKinds:
-    """Holds the kind of each client, hashable so that it can be a static part of a pytree.
+    """Holds the kind of each client: clients of one kind have one probability.
+
+    The object is hashable, so that it can be a static part of a pytree.
 
     Attributes:
       values: int32[N] as bytes.
@@ -99,17 +103,18 @@ class ClientKinds:
 class CohortLinkSample:
     """Lists the clients that deliver, in O(B) memory for a cohort of at most B.
 
-    It describes the same as a `LinkSample`, and `mask` and `prob` read the same. They are
-    computed on access, which costs O(N); `fedjax_links.clients.cohorts.participating` costs
-    nothing. Leaves may have leading axes, such as rounds, which both properties keep.
+    A cohort is the set of clients that deliver in a round. This class has the properties `mask`
+    and `prob`, equal to the fields of a `LinkSample`. Both are computed on access, which costs
+    O(N); `fedjax_links.clients.cohorts.participating` costs nothing. Leaves may have leading
+    axes, such as rounds, which both properties keep.
 
     Attributes:
       ids: int32[B], clients whose uplink delivers, in increasing order; an empty slot holds N.
-      chance: float32[K] (float64 under x64), P(mask_i) of a client of each kind; NaN where
-        unknown.
+      chance: float32[K] (float64 under x64), P(mask_i) of a client of each kind (`ClientKinds`);
+        NaN where unknown.
       num_clients: N.
       is_full: whether no slot is ever empty, so that the compiler knows the size.
-      kinds: the kind of each client, from 0 to K - 1. By default all have the kind 0 if
+      kinds: the kind of each client, from 0 to K - 1. By default all clients have the kind 0 if
         K = 1, and client i has the kind i if K = N.
     """
 
@@ -157,7 +162,7 @@ def cohort_links(
     *,
     is_full: bool = True,
 ) -> CohortLinkSample:
-    """Builds the sample in which a cohort delivers.
+    """Builds the sample in which the clients of a cohort deliver.
 
     Args:
       ids: int32[B], in increasing order; an empty slot holds N.
@@ -171,7 +176,7 @@ def cohort_links(
 
 
 def all_down(shapes: Links) -> Links:
-    """Returns a sample without deliveries, of the shapes and dtypes of another."""
+    """Returns a sample in which no client delivers, of the shapes and dtypes of ``shapes``."""
     down = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     if isinstance(down, CohortLinkSample):
         return dataclasses.replace(down, ids=jnp.full_like(down.ids, down.num_clients))
@@ -212,7 +217,7 @@ def participants(links: Links) -> Array:
 def delivers(links: Links) -> Array:
     """Returns the clients that can train and whose result arrives: bool[N].
 
-    They need not receive the server's message.
+    Whether these clients receive the server's message does not matter.
     """
     return links.mask & links.compute if is_duplex(links) else links.mask
 
@@ -260,7 +265,7 @@ def has_peers(links: object) -> TypeGuard[PeerLinkSample]:
 
 
 def peers(links: Links) -> tuple[Array, Array]:
-    """Returns neighbours int32[N, K] and which edges are up, bool[N, K]; K = 0 without any."""
+    """Returns neighbours int32[N, K] and which edges are up, bool[N, K]; K = 0 without peers."""
     if isinstance(links, PeerLinkSample):
         return links.neighbours, links.edges
     no_neighbours = jnp.zeros((*links.mask.shape, 0), jnp.int32)
