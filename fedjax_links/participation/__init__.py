@@ -1,8 +1,8 @@
-"""Samples who can deliver in each round: participation patterns, driven by keys.
+"""Draws which clients take part in each round: participation patterns, driven by random keys.
 
-`PARTICIPATION` names all patterns. `schedules` has probabilities that vary over rounds, named
-in `SCHEDULES`. `trace_formats` reads recorded availability. `label_dependent_probs` computes
-link probabilities from the labels of clients.
+`PARTICIPATION` lists all patterns by name. `SCHEDULES` lists the probabilities that vary over
+rounds, which the module `schedules` defines. `trace_formats` reads recorded availability.
+`label_dependent_probs` computes link probabilities from the labels of clients.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_co
 
 look_alike = synthetic_trace  # its name in version 0.1.0
 
-# What follows makes an example of each pattern for any number of clients.
+# The functions below build an example of each pattern for any number of clients.
 
 
 def _probs(num_clients: int) -> np.ndarray:

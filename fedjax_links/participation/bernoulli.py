@@ -18,7 +18,7 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
         ``(key, round) -> float[N]``.
 
     Returns:
-      The pattern; it has no carry and reports the schedule's mean as ``prob``, NaN if that is not
+      The pattern; it has no carry. Its ``prob`` is the schedule's mean, NaN if the mean is not
       known (`schedules.as_schedule`).
 
     Raises:
@@ -88,7 +88,7 @@ def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
     """
     from fedjax_links import analysis  # SciPy takes long to import
 
-    # P(A is not empty) by round, with finite logarithms of P(A is empty).
+    # P(A is not empty) by round, for the set A of active clients. All logarithms are finite.
     log_empty_probs = np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1)
     nonempty_probs = -np.expm1(log_empty_probs)
     if not nonempty_probs.any():

@@ -11,11 +11,12 @@ from fedjax_links.participation import combining, subset_sampling
 def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Participation:
     """Limits the active clients to at most ``size`` in a round.
 
-    Clients that are left out deliver nothing, but this does not change the pattern: under
-    `minimum_separation` they wait as if they had taken part.
+    A client that is left out delivers nothing. The pattern does not know this: under
+    `minimum_separation` such a client waits as if it had taken part.
 
     Args:
-      pattern: decides who is active; if it has separate masks, those who take part.
+      pattern: decides who is active. If it has separate masks for uplink, downlink and compute,
+        a client is active if all three allow it to take part.
       size: S, from 1 to N.
       rule: who stays active. ``'uniform'``: uniformly without replacement.
         ``'permutation'``: the next active clients on a random permutation of all clients.
@@ -25,7 +26,7 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
         `regularized` has a smaller cohort.
 
     Returns:
-      The pattern; ``prob`` is NaN, since it depends on the other clients.
+      The pattern; ``prob`` is NaN, because a client's chance depends on the other clients.
 
     Raises:
       ValueError: if a value is out of range.

@@ -1,10 +1,10 @@
 """Combines participation patterns into new ones.
 
-The first part draws from the combination's key. So its links are the same as without the other
-parts, and an outage changes nothing outside its window. Everything else draws from streams that no
-pattern uses, so parts are independent. All parts advance in each round, whether or not they are in
-force. If a part has separate masks for uplink, downlink and compute, so has the result. Clients of
-a part without them then receive if they deliver, and always compute.
+A combination's parts are the patterns it is made of. The first part draws from the combination's
+key. So its links are as without the other parts, and an outage changes nothing outside its window.
+Other draws use other streams of the key, so parts are independent. All parts advance in each round.
+If a part has separate masks for uplink, downlink and compute, so has the result. In a part without
+separate masks, clients then receive if they deliver, and always compute.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,10 +33,10 @@ def both(first: Participation, second: Participation) -> Participation:
 
     Args:
       first: a pattern over N clients.
-      second: another.
+      second: another pattern over the same clients.
 
     Returns:
-      The pattern; ``prob`` is the product of the parts', exact as they are independent.
+      The pattern; ``prob`` is the product of both parts' ``prob``, exact as parts are independent.
 
     Raises:
       ValueError: if the numbers of clients differ.
@@ -60,12 +60,12 @@ def either(first: Participation, second: Participation) -> Participation:
 
     Args:
       first: a pattern over N clients.
-      second: another.
+      second: another pattern over the same clients.
 
     Returns:
       The pattern; ``prob`` is ``1 - (1 - p)(1 - p')``, exact as the parts are independent. It is
-      NaN if both parts have separate masks for uplink and downlink, because a client may then
-      receive through one and deliver through the other.
+      NaN if both parts have separate masks for uplink and downlink. A client may then receive
+      through one part and deliver through the other.
 
     Raises:
       ValueError: if the numbers of clients differ.
@@ -93,7 +93,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
       probs: float[K], non-negative, of sum one.
 
     Returns:
-      The pattern; ``prob`` is the mean of the parts' under ``probs``, exact where theirs are.
+      The pattern; ``prob`` is the mean under ``probs`` of the parts' ``prob``, exact if these are.
 
     Raises:
       ValueError: if numbers do not fit or ``probs`` is not a distribution.
@@ -140,11 +140,11 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
 
     Args:
       patterns: K patterns over the same N clients.
-      at_rounds: int[K - 1], increasing; the round in which each of the others takes over. One
-        number for two patterns.
+      at_rounds: int[K - 1], increasing; the round in which each pattern after the first takes
+        over. One number for two patterns.
 
     Returns:
-      The pattern; ``prob`` is that of the part in force.
+      The pattern; ``prob`` is the ``prob`` of the part in force.
 
     Raises:
       ValueError: if numbers do not fit or rounds do not increase.
@@ -254,13 +254,13 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
 
     Args:
       groups: int[N], group of each client; labels 0 to G - 1, each used.
-      patterns: G patterns, number g over the clients of group g in increasing order of their ids.
+      patterns: G patterns; pattern g is over the clients of group g, in increasing order of id.
 
     Returns:
-      The pattern; ``prob`` is the parts'.
+      The pattern; a client's ``prob`` is the one in its group's pattern.
 
     Raises:
-      ValueError: if a pattern has not as many clients as its group.
+      ValueError: if a pattern has more or fewer clients than its group.
 
     Example:
       >>> import jax
@@ -298,10 +298,10 @@ def _names_of_groups(
 
     Args:
       patterns: one per group.
-      rows_of_clients: int[N], position of each client in the groups one after the other.
+      rows_of_clients: int[N], each client's position in the concatenated groups.
 
     Returns:
-      The names; empty if a recording or another part has none, None without recordings.
+      The names; None if no part is a recording; empty if one is but not every part has names.
     """
     names_by_group = [part.client_names for part in patterns]
     if all(names is None for names in names_by_group):
@@ -324,7 +324,7 @@ def _meet(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
 
 
 def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-    """Unites the masks of two samples and their probabilities."""
+    """Unites the masks of two samples, and computes the probability of the union."""
 
     def union(x: Array, y: Array) -> Array:
         if x.dtype == bool:
@@ -341,7 +341,7 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
 
 
 def _check_pair(first: Participation, second: Participation) -> None:
-    """Raises for two parts of unequal size, or one that must be outermost."""
+    """Raises for two parts of unequal size, or a part that must be outermost."""
     _check_part('first', first)
     _check_part('second', second)
     if second.num_clients != first.num_clients:
@@ -350,7 +350,7 @@ def _check_pair(first: Participation, second: Participation) -> None:
 
 
 def _check_parts(patterns: Sequence[Participation]) -> None:
-    """Raises if there are no patterns, or for one that must be outermost."""
+    """Raises if there are no patterns, or for a pattern that must be outermost."""
     if not isinstance(patterns, Sequence) or len(patterns) == 0:
         got = errors.text_of(patterns)
         raise errors.invalid('patterns', 'name at least one pattern', got)
@@ -359,7 +359,7 @@ def _check_parts(patterns: Sequence[Participation]) -> None:
 
 
 def _check_part(argument: str, pattern: Participation) -> None:
-    """Raises for what is no pattern, or one that must be outermost."""
+    """Raises unless ``pattern`` is a pattern, and for one that must be outermost."""
     contracts.check_pattern(pattern, argument)
     shapes = drawing.sample_shapes(pattern)
     has_peers = base.has_peers(shapes)

@@ -1,7 +1,8 @@
 """Combines several patterns into one, and derives keys for what combinators draw.
 
-The first part draws from the combination's key, so its links are the same as without the others.
-Everything else draws from streams that no pattern uses.
+A combinator is a function that makes one pattern from others, its parts. The first part draws from
+the combination's key, so its links are the same as without the other parts. The other parts and the
+combinator draw from streams of the key that no pattern uses.
 """
 
 import functools
@@ -29,14 +30,14 @@ def combine(
     """Combines patterns into one that samples ``merge(key, round, samples of the parts)``.
 
     Args:
-      kind: name of the combinator, from which its streams are derived.
-      patterns: the parts; the first draws from the same key as without the others.
-      merge: returns the links; the samples have masks.
-      num_clients: N, if the parts are not over the same clients. The result then has no client
-        names, which are the caller's to set.
+      kind: name of the combinator, from which its random streams are derived.
+      patterns: the parts; the first part draws from the same key as without the other parts.
+      merge: returns the combined links. Every sample that it receives stores its mask.
+      num_clients: N, if the parts are over different clients. The result then has no client
+        names; the caller sets them.
 
     Returns:
-      The pattern; its carry is a tuple of those of the parts, or that of the only part.
+      The pattern. Its carry is the tuple of the parts' carries; with one part, that part's carry.
 
     Raises:
       ValueError: if the parts' numbers of clients differ, and N is not given.
@@ -71,7 +72,7 @@ def combine(
         merged = merge(jax.random.fold_in(combinator_key(key), 0), round, samples)
         return new_carries[0] if is_single else tuple(new_carries), merged
 
-    # The cycle is that of the parts that repeat.
+    # The cycle is the least common multiple of the cycles of the parts that repeat.
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
     return Participation(
         init,
@@ -87,10 +88,10 @@ def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
     """Returns the client names of the recordings among patterns.
 
     Returns:
-      The names; empty if the recordings have numbers alone, None if none is a recording.
+      The names; empty if no recording names its clients, None if no pattern is a recording.
 
     Raises:
-      ValueError: if two recordings name other clients, or in another order.
+      ValueError: if two recordings name different clients, or the same clients in another order.
     """
     recordings = [part for part in patterns if part.client_names is not None]
     if not recordings:
@@ -104,24 +105,24 @@ def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
 
 
 def longest(*durations: Array | None) -> Array | None:
-    """Returns the longest of durations float[], in seconds; None if all are None."""
+    """Returns the longest duration, float[] in seconds; None if all durations are None."""
     known = [duration for duration in durations if duration is not None]
     return functools.reduce(jnp.maximum, known) if known else None
 
 
 def stream(kind: str, pattern: Participation) -> Callable[[Key], Key]:
-    """Returns the function ``key -> key`` that keys what a combinator draws.
+    """Returns the function ``key -> key`` that derives the key of a combinator's own draws.
 
-    The pattern inside draws from ``key``. Patterns fold small numbers into their keys, so
-    this folds in a hash. A combinator inside another of the same kind has the same key;
-    therefore they are counted.
+    The pattern inside draws from ``key`` itself. Patterns fold small numbers into their keys,
+    so this function folds in a hash. Nested combinators of one kind receive the same key.
+    Therefore the hash counts the combinators of this kind inside.
     """
     number = zlib.crc32(f'{kind} {pattern.combinators.count(kind)}'.encode())
     return lambda key: jax.random.fold_in(key, np.uint32(number))
 
 
 def align(samples: Samples) -> Samples:
-    """Gives all samples uplink, downlink and compute masks if one of them has these.
+    """Gives all samples uplink, downlink and compute masks if one sample has separate masks.
 
     In a plain sample, clients that deliver also receive, and all can compute.
     """

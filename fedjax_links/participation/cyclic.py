@@ -29,20 +29,21 @@ def cyclic(
 ) -> Participation:
     """Makes each client active for a block of rounds, then inactive, in cycles.
 
-    ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
-    active)``, for L = ``cycle_length``. Client i first comes up after an offset drawn uniformly
-    from {0, ..., inactive - 1} rounds. So a run may start with an up block, but never inside one.
-    Even p = 0 is up for one round per cycle.
+    A cycle has ``active = max(1, rint(L p))`` rounds up, with halves rounded to even, and
+    ``inactive = max(1, L - active)`` rounds down, for L = ``cycle_length``. Client i first comes
+    up after an offset drawn uniformly from {0, ..., inactive - 1} rounds. So a run may start at
+    the beginning of an up block, but never inside one. Even with p = 0 a client is up for one
+    round per cycle.
 
     Args:
       probs: float[N] in [0, 1].
       cycle_length: L, from 2 to 2^24 rounds. Where active = L the cycle has L + 1 rounds.
-      reset: draw the offset afresh every L rounds; every such block then holds exactly one up
-        block of ``active`` rounds.
+      reset: whether to draw the offset afresh in every cycle. Then every cycle holds exactly one
+        up block of ``active`` rounds.
 
     Returns:
-      The pattern; it reports the active share of the cycle as ``prob``: the frequency over a cycle,
-      not the probability in a given round, which the start in a down block makes uneven.
+      The pattern; it reports the active share of the cycle as ``prob``. This is the frequency over
+      a cycle. The probability in a given round differs, as no run starts inside an up block.
 
     Raises:
       ValueError: for a value out of range.
@@ -65,7 +66,7 @@ def cyclic(
     active, inactive = block_lengths(probs, cycle_length)
     period: Any = cycle_length
     if reset:
-        # Compilers that know the divisor round the quotient like this.
+        # A compiler that knows the divisor multiplies by this rounded inverse.
         active_share = active * (1 / probs.dtype.type(cycle_length))
     else:
         period = active + inactive
@@ -96,7 +97,8 @@ def block_lengths(probs: Any, cycle_length: int) -> tuple[Any, Any]:
     """Returns the rounds of a cycle that clients are active and inactive, int32[N] each.
 
     Args:
-      probs: float[N] as `schedules.as_floats` returns them; other precisions break ties otherwise.
+      probs: float[N] as `schedules.as_floats` returns them. In another precision halves would
+        round differently.
       cycle_length: L.
     """
     xp = checks.array_module(probs)

@@ -1,8 +1,8 @@
 """Builds patterns with separate masks for uplink, downlink and compute.
 
-A plain pattern has one mask: whose upload arrives. Clients that deliver also receive, and
-others may still train, as FedPBC's inactive clients do. The two patterns here differ from
-that, and no algorithm has to change for them.
+A plain pattern has one mask, which says whose upload arrives. In a plain pattern clients that
+deliver also receive. All clients may train, as FedPBC's inactive clients do. The two patterns of
+this module have three masks. No algorithm has to change for them.
 """
 
 from fedjax_links import base
@@ -36,8 +36,9 @@ def duplex(
       With `quorum` as ``compute``, training has a deadline.
 
     Raises:
-      ValueError: if the numbers of clients differ, or a part has links between clients (`peers`
-        goes around all other patterns) or separate masks (`both` joins patterns with these).
+      ValueError: if the numbers of clients differ; if a part has links between clients (apply
+        `peers` last, around this pattern); or if a part has separate masks itself (combine such
+        patterns with `both`).
 
     Example:
       >>> import jax
@@ -83,14 +84,15 @@ def duplex(
 def unavailable(pattern: Participation) -> Participation:
     """Makes inactive clients unavailable: they neither receive, nor train, nor deliver.
 
-    This is partial participation, in contrast to unreliable uplinks: FedPBC's inactive
-    clients do not train.
+    This is partial participation. Behind unreliable uplinks, in contrast, clients train even if
+    their upload is lost. With this pattern, FedPBC's inactive clients do not train.
 
     Args:
-      pattern: who is active; if it has separate masks, those who take part.
+      pattern: decides who is active. If it has separate masks, a client is active if all three
+        allow it to take part.
 
     Returns:
-      The pattern with ``mask``, ``downlink`` and ``compute`` equal, and its ``prob``.
+      The pattern with ``mask``, ``downlink`` and ``compute`` equal; ``prob`` does not change.
 
     Example:
       >>> import jax
@@ -118,7 +120,7 @@ def unavailable(pattern: Participation) -> Participation:
 
 
 def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the exact law of `duplex`: that of the uplink if it is alone, else as for `both`."""
+    """Returns the exact law of `duplex`: the uplink's law if it is alone, else as for `both`."""
     if len(inputs.parts) == 1:
         (law,) = inputs.parts.values()
     else:
@@ -127,5 +129,5 @@ def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
 
 
 def unavailable_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the exact law of `unavailable`: that of its pattern, with three equal masks."""
+    """Returns the exact law of `unavailable`: its pattern's law, with three equal masks."""
     return inputs.parts['pattern']._replace(is_duplex=False)

@@ -1,8 +1,9 @@
 """Computes laws of how long links stay up or down, in rounds, for `semi_markov`.
 
-A law is its survival function, float64[G, L]. Entry k is ``P(D > k)`` for k = 0, 1, ...,
-where D is a whole number of rounds from 1 to L. There is one row for all clients, or one for
-each client or kind of clients. Other durations are rounded up.
+A duration, or sojourn, is the number of rounds D that a link stays in one state. Fractions of a
+round are rounded up, so D is a whole number from 1 to L. A law is given by its survival function,
+float64[G, L]: entry k of a row is ``P(D > k)``, for k from 0 to L - 1. The G rows are one row for
+all clients, one for each client, or one for each kind of clients.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ _MOST_ROUNDS = 1_000_000
 _BYTES_PER_ENTRY = 17.0
 # Probability at which a table ends.
 _NEGLIGIBLE = 1e-10
-# The largest part of the mean that may lie beyond the most rounds.
+# The largest part of the mean that may come from rounds beyond `_MOST_ROUNDS`.
 _MOST_CUT = 1e-5
 
 
@@ -68,7 +69,7 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
     divisor, power = _as_columns(scale=scale, shape=shape)
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
-        # A power beyond floats is infinite, and its survival 0, as it should be.
+        # A power that overflows is infinite. The survival is then 0, as it should be.
         with np.errstate(over='ignore'):
             return np.exp(-((rounds / divisor) ** power))
 
@@ -78,7 +79,7 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
 def geometric(rate: ArrayLike) -> Survival:
     """Computes the law of geometric durations, ``P(D > k) = (1 - rate)^k``.
 
-    A link that stays both up and down for geometric times is `markov`.
+    A link whose times up and times down are both geometric is a Markov chain, as in `markov`.
 
     Args:
       rate: probability of leaving in a round, in (0, 1], one number or one for each row.
@@ -153,11 +154,11 @@ def _table(argument: str, value: ArrayLike, survival: _SurvivalFunction) -> Surv
 
     Args:
       argument: name of the parameter that makes durations long.
-      value: its value.
-      survival: of all rows.
+      value: value of this parameter.
+      survival: the survival functions of all rows.
 
     Raises:
-      ValueError: if durations beyond the most rounds are a part of the mean.
+      ValueError: if rounds beyond `_MOST_ROUNDS` are more than `_MOST_CUT` of the mean.
     """
     length = 1
     while length < _MOST_ROUNDS:
@@ -179,7 +180,7 @@ def _table(argument: str, value: ArrayLike, survival: _SurvivalFunction) -> Surv
 def _check_tail(
     argument: str, value: ArrayLike, table: Survival, beyond: NDArray[np.float64]
 ) -> None:
-    """Raises an error if durations beyond the table are a part of the mean."""
+    """Raises an error if rounds beyond the table are more than `_MOST_CUT` of the mean."""
     lost = beyond / (1 + table.sum(axis=1) + beyond)
     if lost.max() <= _MOST_CUT:
         return
@@ -196,7 +197,7 @@ def _check_tail(
 def _sum_beyond(survival: _SurvivalFunction, length: int) -> NDArray[np.float64]:
     """Sums ``P(D > k)`` over k from ``length`` on, by a trapezoidal sum over log k.
 
-    It ends at ``e^40 length``, in steps of 0.1 %.
+    The sum ends at ``e^40 length``. Each step increases k by 0.1 %.
     """
     logs = np.linspace(np.log(length), np.log(length) + 40, 40_001)
     terms = survival(np.exp(logs)) * np.exp(logs)

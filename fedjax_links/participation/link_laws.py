@@ -1,6 +1,7 @@
-"""Describes exact facts about who takes part; each pattern's law stands beside the pattern.
+"""Holds exact facts about who takes part under a pattern: its law, a `LinkLaw`.
 
-A law is a function of `LawInputs`, in NumPy. The registry names it with the pattern.
+Each pattern's file has a function, such as ``bernoulli_law``, which computes the law from
+`LawInputs` in NumPy. `PARTICIPATION` lists this function with the pattern.
 """
 
 from collections.abc import Mapping
@@ -8,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# A law computes FedAvg's weights for each round of a period, which takes long for more.
+# The longest period of a schedule for which a law computes FedAvg's weights round by round.
 _MAX_PERIOD = 10_000
 
 
 class SeparationLaw(NamedTuple):
-    """Holds the stationary law of minimum separation over clients or groups.
+    """Holds the stationary law of `minimum_separation` over clients or groups.
 
     Attributes:
-      law: float64[U], for U clients or groups, the share of the selections that falls on each.
+      law: float64[U], the share of all selections that falls on each of U clients or groups.
       group_size: clients per group; None for single clients or groups of unequal size.
     """
 
@@ -28,20 +29,21 @@ class LinkLaw(NamedTuple):
     """Holds exact facts about who takes part; None for what is not known exactly.
 
     Attributes:
-      description: one line.
-      probs: float64[N], participation probabilities of clients that are independent of each other
-        within a round, the same in every round.
-      memoryless: whether rounds are independent and have one law.
+      description: one line of text.
+      probs: float64[N], participation probabilities, the same in every round. Within a round,
+        clients are independent of each other.
+      memoryless: whether rounds are independent and identically distributed.
       rates: float64[N], long-run participation rates.
-      weights: float64[N], ``E[1{i in A} / |A|  given A not empty]`` in the long run.
+      weights: float64[N], ``E[1{i in A} / |A|  given A not empty]`` in the long run, for the set
+        A of clients that take part in a round.
       weights_source: which formula the weights come from.
       never_empty: whether every round has a participant.
       up_rate: float64[N], P(inactive -> active) if each client is a stationary two-state
         chain; None for ``memoryless`` rounds too.
       down_rate: float64[N], P(active -> inactive), likewise.
       separation: the law of minimum separation.
-      period: rounds after which the law of a round repeats; None if it never changes, never
-        repeats, or takes long to.
+      period: rounds after which the law of a round repeats. None if it never changes, never
+        repeats, or repeats only after a long time.
       is_duplex: whether a client may receive without delivering, or deliver without
         receiving.
       edges: neighbours int32[N, K] and probabilities float64[N, K] of independent links
@@ -67,13 +69,13 @@ UNKNOWN = LinkLaw('simulated only, no closed form')
 
 
 class LawInputs(NamedTuple):
-    """Holds what a law is a function of.
+    """Holds what the function of a pattern's law receives.
 
     Attributes:
       options: arguments of the pattern's factory, by name.
       probs: float64[N], probabilities before any schedule; NaN where the pattern has none.
-      schedule_name: of the schedule; ``'constant'`` without one.
-      parts: by option, the laws of the patterns that it is made of.
+      schedule_name: name of the schedule; ``'constant'`` without one.
+      parts: the laws of the patterns that this pattern is made of, by name of the argument.
     """
 
     options: Mapping[str, Any]

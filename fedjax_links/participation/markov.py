@@ -33,8 +33,9 @@ def markov(
 ) -> Participation:
     """Makes each link a Markov chain that goes up and down at random.
 
-    A link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p``. ``q*`` is
-    ``up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``.
+    In each round a link that is down goes up with probability ``q*``. A link that is up goes
+    down with probability ``q = q* (1 - p) / p``. ``q*`` is ``up_rate``, unless this makes q
+    exceed one: then ``q = 1`` and ``q* = p / (1 - p)``.
     For constant p the chain has stationary probability p and starts in it. Its
     autocorrelation at lag k is ``(1 - q - q*)^k``. The initial state makes one transition
     before round 0. Where p varies, the chain moves with the rates of the round that it
@@ -46,16 +47,16 @@ def markov(
 
     Args:
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
-        ``(key, round) -> float[N]``. Links with p = 0 never rise from down, and those with p = 1
-        never leave up. With ``up_rate``, links with p = 0 leave up at once.
+        ``(key, round) -> float[N]``. Links with p = 0 never go up, and links with p = 1 never go
+        down. With ``up_rate``, a link that is up when p becomes 0 goes down at once.
       up_rate: q*, in (0, 1], one number or float[N]; 0.05 by default.
       correlation_time: tau in rounds, positive, one number or float[N].
 
     Returns:
-      The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``; NaN if that is not
-      known (`schedules.as_schedule`). Where p is constant it is the marginal probability.
-      Where p varies it is what the links move towards, not how often they are up. So
-      algorithms that divide by it, as `fedavg_known` does, are then biased.
+      The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``; NaN if the mean is not
+      known (`schedules.as_schedule`). Where p is constant, ``prob`` is the marginal
+      probability. Where p varies, links move towards ``prob``, but are up more or less often.
+      Algorithms that divide by ``prob``, as `fedavg_known` does, are then biased.
 
     Raises:
       ValueError: for a value out of range.
@@ -102,7 +103,7 @@ def markov(
 
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
-    """Checks up-rates and returns them as float[] or float[N] in (0, 1]."""
+    """Checks rates of going up and returns them as float[] or float[N] in (0, 1]."""
     rate = schedules.each_within('up_rate', up_rate, num_clients, 0, 1)
     checks.positive('up_rate', up_rate)
     return rate

@@ -1,4 +1,7 @@
-"""Makes clients that participated wait before they can be selected again."""
+"""Makes clients that participated wait before they can be selected again.
+
+A unit is what is selected: a client or a group of clients. U counts units.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -32,7 +35,7 @@ IsFree = Callable[[Any], Array]
 """Whether units are selectable, bool[K], for ids int32[K] or ``slice(None)`` for all."""
 
 Draw = Callable[[Key, IsFree], Array]
-"""Draws a cohort among the free units: int32[B], in increasing order; U for an empty slot."""
+"""Draws a cohort among the selectable units: int32[B], in increasing order; U for an empty slot."""
 
 
 class MinimumSeparationState(NamedTuple):
@@ -58,23 +61,23 @@ def minimum_separation(
 
     A client that participates in round t0 may do so again from round t0 + R + 1 on.
 
-    R counts rounds to wait. R = 0 draws independently; with B = 1 and R = N - 1 participation is
-    cyclic after the first N rounds. A weight of zero means never, in every design. The designs
-    coincide for B = 1.
+    With R = 0, rounds are independent. With B = 1 and R = N - 1, participation is cyclic after
+    the first N rounds. A client of weight zero is never selected. For B = 1 all values of
+    ``design`` draw by the same law.
 
-    Who is selected waits, also if a pattern around this one (`cap`, `outage`, `duplex`, ...) keeps
-    it from taking part in that round.
+    A selected client waits even if a pattern around this one (`cap`, `outage`, `duplex`, ...)
+    keeps it from taking part in that round.
 
-    All clients start selectable. The closer (R + 1) B is to N, the longer a run remembers
-    that. With 20 clients of weights g^-1.5 and B = 1 the marginals settle within 100 rounds
-    for R = 5, and not within 2000 for R = 15.
+    All clients start selectable. The closer (R + 1) B is to N, the longer a run remembers its
+    start. Take 20 clients of weights g^-1.5 for g = 1, ..., 20, and B = 1. The marginals settle
+    within 100 rounds for R = 5, but not within 2000 rounds for R = 15.
 
     Args:
-      weights: float[U], non-negative, of any scale; per client, or per group. Positive weights
-        below 1e-30 of the largest count as that.
+      weights: float[U], non-negative, of any scale; per client, or per group. A positive weight
+        below 1e-30 of the largest counts as 1e-30 of the largest.
       separation: R, at least 0: one integer, or int[U].
       cohort_size: B, clients (or groups) per round.
-      design: how weights determine the law of a cohort S of the eligible. ``'product'``,
+      design: how weights determine the law of the cohort S among the selectable. ``'product'``,
         conditional Poisson: P(S) is proportional to ``prod w_i``; O(U B), sequential.
         ``'successive'``, one by one in proportion to weight (Plackett-Luce); O(U). ``'sum'``,
         Midzuno: P(S) is proportional to ``sum w_i``; O(U).
@@ -84,17 +87,17 @@ def minimum_separation(
 
     Returns:
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
-      independent; NaN otherwise. If traced values leave fewer than B eligible, all of those
-      participate.
+      independent; NaN otherwise. If traced values leave fewer than B selectable, all selectable
+      ones participate.
 
-      Among 4,096 or more clients or groups a draw costs O(B) if weights and waits are
-      concrete and few wait at a time (`rejection_sampling`). The product design also needs
-      that B draws by weight are often B different clients. The law is the same, the draws are
-      not: in a sweep over weights or separations, links of a lane differ from those of
-      `simulate`.
+      Among 4,096 or more clients or groups a draw costs O(B) if weights and separation are
+      concrete and few wait at a time (`rejection_sampling`). For the product design, B draws
+      by weight must also often be B different clients. This draw has the same law as the one
+      for fewer clients, but other random values. In a sweep over weights or separations, links
+      of a lane therefore differ from the links that `simulate` draws.
 
     Raises:
-      ValueError: for values out of range, or a separation that can leave fewer than B eligible.
+      ValueError: for values out of range, or a separation that can leave fewer than B selectable.
 
     Example:
       >>> import jax
@@ -109,8 +112,8 @@ def minimum_separation(
        [0 0 1]]
 
     References:
-      Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
-      its experiments select groups, with B = 1, where they agree.
+      Sun et al. 2025, section 3. The text of the paper states the sum design, Proposition 1 the
+      product design. The experiments select groups with B = 1, where all designs agree.
     """
     masses, is_positive = subset_sampling.relative_weights(weights)
     scaled = schedules.as_floats(masses)
@@ -131,7 +134,7 @@ def minimum_separation(
     num_clients = num_units
     members = None
     kinds = None
-    # Traced values may leave fewer than B eligible.
+    # Traced values may leave fewer than B selectable.
     is_full = is_concrete
     if groups is not None:
         labels = subset_sampling.group_labels(groups, num_units)
@@ -168,7 +171,7 @@ def _unit_probs(scaled: Array, waits: Array, cohort_size: int) -> Any:
     """Returns the probability that a unit is selected.
 
     Returns:
-      float[U]; float[1] if it is the same for all; NaN where it is not known exactly.
+      float[U]; float[1] if all units have the same probability; NaN where it is not known exactly.
     """
     if cohort_size > 1 or not checks.is_concrete(waits) or waits.any():
         return np.nan
@@ -181,7 +184,8 @@ def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     """Lists the clients of each group.
 
     Returns:
-      int32[G + 1, K], with a last row for no group; an empty slot holds N.
+      int32[G + 1, K], for groups of at most K clients. Row G stands for an empty slot of the
+      cohort and lists no client. An empty entry holds N.
     """
     sizes = np.bincount(labels)
     is_taken = np.arange(sizes.max()) < sizes[:, None]
@@ -205,7 +209,7 @@ def _draw_by_rejection(
 ) -> Draw | None:
     """Returns the draw in O(B) per round; None if it would cost more (`rejection_sampling`)."""
     num_units = len(masses)
-    # The most units that wait or are in the cohort already.
+    # The largest number of units that wait or are in the cohort already.
     num_away = min((wait + 1) * cohort_size, num_units)
     share = np.partition(masses, -num_away)[-num_away:].sum() / masses.sum()
     if cohort_size == 1 or np.ptp(masses) == 0:
@@ -263,13 +267,13 @@ def _check_separation(
     values = checks.numbers('separation', separation)
     if values.dtype.kind not in 'iu' or (values < 0).any():
         raise errors.invalid('separation', 'be integers of at least 0', values.min())
-    # Rounds are int32, and so is the first one after the wait.
+    # The first round after the wait must fit into int32.
     checks.within('separation', values, 0, 2**30)
     waits = np.broadcast_to(values, is_positive.size)
     if checks.is_concrete(is_positive):
         waits = waits[is_positive]
-    # The most that can wait at once: from the longest separation down, those with separation
-    # above a value, but at most B more per round.
+    # The largest number of units that can wait at once. Going down from the longest separation,
+    # this counts the units of separation above a value, but at most B more per round.
     num_waiting = 0
     descending = np.unique(np.append(waits, 0))[::-1]
     for above, value in itertools.pairwise(descending):
@@ -327,10 +331,10 @@ def _stationary_shares(
     cohort_size: int,
     design: str,
 ) -> tuple[NDArray[np.float64] | None, str]:
-    """Computes the shares of selections.
+    """Computes the share of all selections that falls on each unit, in the long run.
 
     Returns:
-      float64[U] and where it comes from; None where it is not known.
+      float64[U] and the method that gave the shares; None and no method where unknown.
     """
     from fedjax_links import analysis  # SciPy takes long to import
 
@@ -349,7 +353,7 @@ def _stationary_shares(
             weights[is_positive], waits, cohort_size, design
         )
     except errors.InvalidError:
-        # The chain has more states than are listed.
+        # The chain has too many states to enumerate.
         return None, ''
     shares[is_positive] = chain.marginal
     return shares, f'chain of {len(chain.states)} states'

@@ -26,8 +26,8 @@ def packets(
       num_packets: K, at least 1.
 
     Returns:
-      The pattern; ``prob`` is that of ``pattern`` times ``(1 - loss)^K``. For a traced
-      ``loss``, as in a sweep, that power is computed in the default precision and may
+      The pattern; its ``prob`` is ``(1 - loss)^K`` times the ``prob`` of ``pattern``. For a
+      traced ``loss``, as in a sweep, the power is computed in the default precision and may
       differ in its last bits.
 
     Raises:
@@ -69,10 +69,10 @@ def packets_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
 def _arrival_prob(loss: ArrayLike, num_packets: int) -> Any:
     """Computes ``(1 - loss)^K`` without rounding ``1 - loss``.
 
-    It is in double precision unless the loss is traced.
+    The result is in double precision unless the loss is traced.
     """
     if not checks.is_concrete(loss):
         return jnp.exp(num_packets * jnp.log1p(-jnp.asarray(loss)))
-    # Where all packets are lost, this takes the logarithm of zero.
+    # A loss of 1 gives the logarithm of zero, which NumPy would warn of.
     with np.errstate(divide='ignore'):
         return np.exp(num_packets * np.log1p(-np.asarray(loss, np.float64)))

@@ -22,13 +22,15 @@ def peers(
     An edge is up for both of its ends or for none. Edges are independent of the uplinks.
 
     Args:
-      pattern: the uplinks; they are drawn as without the edges.
+      pattern: the uplinks. They are drawn in the same way as without edges.
       graph: which clients can have an edge, see `fedjax_links.links.graphs`.
-      prob: P(an edge is up), independently over edges and rounds, one number or float[E]; or a
-        pattern of E "clients", the edges: `markov` for edges with memory, say.
+      prob: P(an edge is up), one number or float[E]; edges are then independent over edges and
+        rounds. Or a pattern whose E clients stand for the edges, such as `markov` for edges with
+        memory.
 
     Returns:
-      The pattern, of `PeerLinkSample`; ``prob`` is that of the uplinks, ``edge_prob`` the edges'.
+      The pattern. Its samples are `PeerLinkSample`: ``prob`` is the probability of the uplinks,
+      ``edge_prob`` the probability of the edges.
 
     Raises:
       ValueError: if numbers of clients or edges differ, or a value is out of range.
@@ -86,7 +88,7 @@ def peers(
 
     parts = [pattern, edges]
     linked = combining.combine('peers', parts, sample, num_clients=pattern.num_clients)
-    # Cycle and names are those of the uplinks alone: the clients of `edges` are edges.
+    # Take cycle and client names from the uplinks alone: the clients of `edges` are edges.
     return linked._replace(cycle=pattern.cycle, client_names=pattern.client_names)
 
 

@@ -23,7 +23,7 @@ class PeriodicGroupsState(NamedTuple):
     """Holds the carry of `periodic_groups`.
 
     Attributes:
-      offset: int32[], rounds by which group 0's first turn is shorter.
+      offset: int32[], rounds by which the first turn of group 0 is shorter than the others.
     """
 
     offset: Array
@@ -35,8 +35,9 @@ def periodic_groups(
 ) -> Participation:
     """Makes groups of clients available in turn, ``active_rounds`` rounds each.
 
-    Group ``((t + offset) // active_rounds) mod G`` is available in round t. In each round S of its
-    clients participate, drawn uniformly without replacement and independently of other rounds.
+    Group ``((t + offset) // active_rounds) mod G`` is available in round t. In each round S
+    clients of the available group participate. They are drawn uniformly without replacement,
+    independently of other rounds.
 
     The offset is drawn once, uniformly on {0, ..., active_rounds - 1}. Group 0 has the first turn,
     which is shorter by the offset.
@@ -48,7 +49,7 @@ def periodic_groups(
 
     Returns:
       The pattern. Its ``prob``, given the offset, is ``S / |group|`` for clients of the available
-      group, and zero for others. A small cohort of many clients is drawn in O(S)
+      group, and zero for other clients. A draw costs O(S) if there are many clients and S is small
       (`rejection_sampling`).
 
     Raises:

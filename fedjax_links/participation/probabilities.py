@@ -9,19 +9,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
 
-# Keeps these draws independent of a partition with the same seed.
+# Keeps the draws of weights independent of a partition with the same seed.
 _STREAM = 0x4C50
-# Normal draws times this are finite, as are differences of two.
+# A normal draw times this value is finite, and so is the difference of two such products.
 _LARGEST_SIGMA = 1e300
 
 
 def class_weights(
     num_classes: int, *, sigma: float = 10.0, seed: int
 ) -> NDArray[np.float64]:
-    """Draws a random weight of each class, by which examples of the class improve a link.
+    """Draws a random weight for each class, by which examples of the class improve a link.
 
-    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``. These are log-normals divided
-    by their sum. At ``sigma = 10`` one class usually has nearly all of the weight.
+    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``. The weights are log-normal
+    numbers divided by their sum. At ``sigma = 10`` one class usually has nearly all of the weight.
 
     Args:
       num_classes: C, at least 1.
@@ -47,17 +47,17 @@ def label_dependent_probs(
 ) -> NDArray[np.float64]:
     """Computes link probabilities that grow with the share of favoured classes in a client's data.
 
-    ``p_i = max(minimum, <r, nu_i>)`` with ``r = class_weights(C, sigma=sigma, seed=seed)``. The
-    class shares nu_i of client i are those of its examples (`partition.class_mix`), as in the
-    released code. In the paper's text they are those that its examples were drawn from
+    ``p_i = max(minimum, <r, nu_i>)`` with ``r = class_weights(C, sigma=sigma, seed=seed)``. In the
+    released code, nu_i counts the classes among the client's examples (`partition.class_mix`). In
+    the paper's text, nu_i is the distribution from which the client's examples were drawn
     (`partition.dirichlet_shares`).
 
     Args:
-      class_mix: float[N, C], class shares nu; rows sum to one.
+      class_mix: float[N, C], class shares nu, one row nu_i for each client; rows sum to one.
       sigma: as in `class_weights`, in [0, 1e300].
-      minimum: lower clip in [0, 1], called delta in the papers. A schedule modulates the result
-        after the clip.
-      seed: integer in ``[0, 2**32)``; equal seeds here and in a partitioner are independent draws.
+      minimum: lower clip in [0, 1], called delta in the papers. A schedule modulates the
+        probabilities after the clip.
+      seed: integer in ``[0, 2**32)``. The same seed in a partitioner gives independent draws.
 
     Returns:
       Probabilities float64[N] in [minimum, 1].

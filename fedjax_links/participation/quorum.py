@@ -118,7 +118,7 @@ def quorum(
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
-    """Returns whether all clients have the same law of times, which varies, without a grace."""
+    """Returns whether all clients have one law of times, these vary, and there is no grace."""
     for values in times:
         if not checks.is_concrete(values) or np.ptp(np.asarray(values)) > 0:
             return False
@@ -128,7 +128,7 @@ def _is_exchangeable(times: Times, grace: float) -> bool:
 
 
 def quorum_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the law of `quorum`, exact for exchangeable clients."""
+    """Returns the law of `quorum`, exact if all clients have the same law of times."""
     options = inputs.options
     times = options['times']
     times = times if isinstance(times, Times) else Times(times)

@@ -25,9 +25,10 @@ class RegularizedState(NamedTuple):
 def regularized(num_clients: int, cohort_size: int) -> Participation:
     """Selects each client once in each period of ``P = ceil(N / S)`` rounds.
 
-    A period starts with a fresh random permutation, of which each round deals out the next
-    S. If S does not divide N, the last round of a period deals out the ``N - (P - 1) S``
-    that remain. So each client has one turn per period, and the last cohort is smaller.
+    A period starts with a fresh random permutation of the clients. Each round deals out the
+    next S clients of the permutation. If S does not divide N, the last round of a period deals
+    out the ``N - (P - 1) S`` clients that remain. So each client has one turn per period, and
+    the last cohort is then smaller.
 
     Args:
       num_clients: N, at least 1.
@@ -77,8 +78,8 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
             return jnp.array(False), shuffle_deck(jax.random.clone(key))
 
         # Shuffle where a period begins. A loop of at most one pass updates the deck in
-        # memory; a branch would copy it. The round is the same in all lanes of a sweep, so
-        # they shuffle once per period.
+        # memory; a branch would copy it. All lanes (runs) of a sweep are in the same round, so
+        # the loop runs once per period.
         _, deck = jax.lax.while_loop(is_due, shuffle, (turn == 0, carry.deck))
 
         # Deal out the clients of this turn; slots beyond the last client hold N.

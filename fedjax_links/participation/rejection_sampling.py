@@ -1,14 +1,14 @@
 """Draws a cohort among many clients without looking at all of them.
 
-Clients are drawn one after the other, with replacement. Those that are not eligible or are
-in the cohort already are rejected until the cohort is full. This is exactly successive
-sampling among the eligible: the next member is any other eligible client in proportion to
-its weight. A draw costs O(B) if few draws are rejected.
+Clients are drawn one after the other, with replacement. A drawn client is rejected if it is not
+eligible or is in the cohort already. Drawing ends when the cohort is full. This is exactly
+successive sampling among the eligible clients: the next member is any other eligible client, in
+proportion to its weight. A cohort of B clients costs O(B) if few draws are rejected.
 
-Patterns draw like this on two conditions (`is_worthwhile`): there are at least `FEWEST_CLIENTS`
-clients, and at any time at most `LARGEST_SHARE` of the weight is not eligible. Otherwise
-they look at all clients (`subset_sampling`), and also for traced values, since the
-conditions set shapes. The law is the same, the draws are not.
+Patterns draw in this way on two conditions (`is_worthwhile`). There are at least `FEWEST_CLIENTS`
+clients. And at any time at most `LARGEST_SHARE` of the weight belongs to clients that would be
+rejected. Otherwise patterns look at all clients (`subset_sampling`). They also do so for traced
+values, since the conditions set shapes. Both ways have the same law, but their draws differ.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 """At most every second draw is rejected on average."""
 MOST_COLLISIONS = 3.0
-"""Mean number of pairs of independent draws that are one client: one set in ``e^3`` has none."""
-# Draws of a pass beyond twice the cohort, so that small cohorts rarely take two passes.
+"""Mean number of pairs of draws that hit one client: one set of draws in ``e^3`` has no pair."""
+# Draws of a pass beyond twice the cohort size, so that small cohorts rarely take two passes.
 _SPARE = 6
 
 Proposal = Callable[[Key, int], Array]
@@ -47,12 +47,14 @@ def is_worthwhile(num_clients: int, share: float) -> bool:
 def rarely_collide(
     size: int, weights: NDArray[np.float64], eligible_weight: float
 ) -> bool:
-    """Returns whether B draws by weight have at most `MOST_COLLISIONS` pairs of one client.
+    """Returns whether B draws by weight seldom hit the same client.
+
+    On average, at most `MOST_COLLISIONS` pairs of draws may hit one client.
 
     Args:
       size: B.
       weights: float64[N].
-      eligible_weight: the least weight that is ever eligible.
+      eligible_weight: the smallest total weight that eligible clients ever have.
     """
     # At most C(B, 2) sum_i (w_i / eligible weight)^2 pairs on average.
     num_pairs = size * (size - 1) / 2
@@ -89,7 +91,7 @@ def draw_distinct(
             # N stands for an empty slot.
             proposed = jnp.where(eligible(proposed), proposed, num_clients)
         candidates = jnp.concatenate([members, proposed])
-        # A client counts where it occurs first.
+        # A client that is drawn more than once counts at its first draw.
         positions = jnp.arange(size + width, dtype=jnp.int32)
         client, position = jax.lax.sort((candidates, positions), num_keys=2)
         before = jnp.concatenate([jnp.full(1, -1, jnp.int32), client[:-1]])
@@ -132,7 +134,8 @@ def redraw_until_distinct(
     def draw_again(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         _, _, pass_index = carry
         proposed = propose(jax.random.fold_in(key, pass_index), width)
-        # Whether a draw is rejected, or enough are left, is independent of who is drawn.
+        # Whether a draw is rejected does not depend on which eligible client an accepted one hits.
+        # So a pass with too few accepted draws can be dropped without a bias.
         members, num_left = _first(proposed, eligible(proposed), size, num_clients)
         members = jnp.sort(members)
         all_differ = (num_left >= size) & (members[1:] != members[:-1]).all()
@@ -170,7 +173,7 @@ def uniform_proposal(num_clients: Array | int) -> Proposal:
 
 
 def weighted_proposal(weights: NDArray[np.float64]) -> Proposal:
-    """Proposes clients in proportion to their weights, at one cost for any number of them.
+    """Proposes clients in proportion to their weights; a draw's cost does not grow with N.
 
     Args:
       weights: float64[N], non-negative, of sum above zero.
@@ -199,21 +202,23 @@ def alias_table(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
     """Builds Walker's alias table, in integers.
 
-    Its law is that of the weights, rounded to 2^-32 of their mean. Columns have equal
-    probability, and each is shared by two clients.
+    The table has one column for each client. A draw picks a column uniformly, then one of the
+    two clients that share it. So clients are drawn in proportion to the weights, rounded to
+    2^-32 of the mean weight.
 
-    Light clients leave a gap in their column, heavy ones have a surplus over theirs. Gaps
-    and surpluses form two lines of equal length, in the order of the clients. The heavy
-    client whose surplus begins before a gap fills that gap. If a surplus gives too much, it
-    takes the rest from its client's column, which the next heavy client then fills.
+    A light client leaves a gap in its column, a heavy client has a surplus over its column.
+    Laid end to end in the order of the clients, all gaps are as long as all surpluses. A gap is
+    filled by the heavy client whose surplus covers the beginning of the gap. If the gap ends
+    after the surplus, the heavy client gives the excess from its own column. The next heavy
+    client then fills the column of this one.
 
     Args:
-      weights: float64[N], non-negative, of sum above zero. A positive one counts at least 2^-32 of
-        the mean.
+      weights: float64[N], non-negative, of sum above zero. A positive weight counts at least 2^-32
+        of the mean.
 
     Returns:
-      Thresholds uint32[N], the share of column i, in units of 2^-32, that belongs to client
-      i, and aliases int32[N], the client that has the rest of column i.
+      Two vectors. Thresholds uint32[N]: the part of column i that belongs to client i, in units
+      of 2^-32. Aliases int32[N]: the client to which the rest of column i belongs.
 
     References:
       Walker, An efficient method for generating discrete random variables with general
@@ -223,7 +228,7 @@ def alias_table(
     num_clients = len(weights)
     shares = weights / weights.mean() * unit
     amounts = np.where(weights > 0, np.maximum(np.rint(shares), 1), 0).astype(np.int64)
-    # Rounding leaves the total a little off. The heaviest clients share the difference.
+    # Rounding leaves the total a little off. Clients of at least the mean weight share the rest.
     missing = num_clients * unit - int(amounts.sum())
     heavy = np.flatnonzero(amounts >= unit)
     quotient, rest = divmod(missing, len(heavy))

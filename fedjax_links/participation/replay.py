@@ -34,19 +34,21 @@ def replay(
     """Replays recorded links: round t has the links of row ``t mod T``.
 
     The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit. A mask says
-    whose upload arrived. If a run's links have separate directions, pass ``links.downlink`` and
-    ``links.compute`` too. Without them, clients that delivered also received, and all could
-    train. If there are masks alone and all have equally many active clients, samples name the
-    cohort by ids: `fedjax_links.links.samples.CohortLinkSample`.
+    whose upload arrived. If a run's links have separate masks for downlink and compute, pass
+    ``links.downlink`` and ``links.compute`` too. Without these arguments, clients that delivered
+    also received, and all could train. If only ``mask`` is given and every round has the same
+    number of active clients, samples hold the ids of these clients
+    (`fedjax_links.links.samples.CohortLinkSample`).
 
     Args:
       mask: bool[T, N], or integers 0 and 1: which uploads arrived in each recorded round.
       prob: float[T, N] in [0, 1], or NaN where unknown; unknown everywhere by default.
-      neighbours: int[N, K], the neighbours of each client; a client with fewer repeats its id.
-        None for no links between clients.
-      edges: bool[T, N, K], which links to neighbours were up, each for both ends or for none.
-      edge_prob: float[T, N, K] as ``prob``, or float[T] if all edges have one probability.
-      downlink: bool[T, N], who received the broadcast; by default those whose upload arrived.
+      neighbours: int[N, K], the neighbours of each client. A client with fewer than K neighbours
+        fills its row with its own id. None for no links between clients.
+      edges: bool[T, N, K], which links to neighbours were up. An edge is up for both ends or none.
+      edge_prob: float[T, N, K], P(an edge is up), or float[T] if all edges have one probability;
+        NaN where unknown.
+      downlink: bool[T, N], who received the broadcast; by default clients whose upload arrived.
       compute: bool[T, N], who could train; all by default. It needs ``downlink``.
 
     Returns:
@@ -67,7 +69,7 @@ def replay(
        [1 1]
        [1 0]]
     """
-    # A sample of links, which holds the mask, would pass for a list of masks.
+    # A sample of links is a tuple that holds the mask, so it would pass for a list of masks.
     if isinstance(mask, contracts.SAMPLES):
         raise errors.invalid(
             'mask', 'be bool[T, N], as `links.mask` is', errors.text_of(mask)
@@ -111,7 +113,7 @@ def replay(
 def _cohorts_of_one_size(masks: Any) -> NDArray[np.int32] | None:
     """Returns the ids of the active clients of each round, int32[T, B], increasing.
 
-    It is None if cohorts are empty, of unequal size or traced.
+    Returns None if the masks are traced or rounds have unequal numbers of active clients, or none.
     """
     if not checks.is_concrete(masks) or not masks[0].any():
         return None
@@ -121,7 +123,7 @@ def _cohorts_of_one_size(masks: Any) -> NDArray[np.int32] | None:
 
 
 def _replay_cohorts(cohorts: NDArray[np.int32], num_clients: int) -> Participation:
-    """Replays cohorts int32[T, B] of one size."""
+    """Replays rounds of B active clients each, given by their ids int32[T, B]."""
     num_rounds = len(cohorts)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
@@ -132,7 +134,7 @@ def _replay_cohorts(cohorts: NDArray[np.int32], num_clients: int) -> Participati
 
 
 def _probs_of_row(table: ArrayLike | None, row: Array, is_up: Array) -> Array:
-    """Returns the probabilities of a row; NaN if there are none."""
+    """Returns the probabilities in a row of the table; NaN without a table."""
     if table is None:
         return jnp.full(is_up.shape, jnp.nan, jnp.result_type(float))
     return jnp.asarray(schedules.as_floats(table))[row]
@@ -158,7 +160,7 @@ def _as_masks(argument: str, value: ArrayLike) -> Any:
 def _check_probs(
     argument: str, value: ArrayLike | None, shapes: Sequence[tuple[int, ...]]
 ) -> None:
-    """Checks that probabilities, if there are any, have one of the shapes."""
+    """Checks probabilities and that their shape is one of ``shapes``; None passes."""
     if value is None:
         return
     sizes = checks.shape(argument, value)
@@ -234,7 +236,7 @@ def _check_neighbours(neighbours: ArrayLike, num_clients: int) -> None:
 
 def _check_both_ends(neighbours: np.ndarray, edges: np.ndarray) -> None:
     """Checks that an edge that is ever up is up for both ends in the same rounds."""
-    # The edges that are ever up, from a client by a slot to its neighbour.
+    # List the edges that are ever up: the client, the slot of its row, and the neighbour there.
     clients, slots = np.nonzero(edges.any(axis=0))
     if not clients.size:
         return

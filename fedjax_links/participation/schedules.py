@@ -1,4 +1,7 @@
-"""Computes participation probabilities as pure functions of (key, round): schedules."""
+"""Computes participation probabilities as pure functions of (key, round): schedules.
+
+Patterns such as `bernoulli` and `markov` take a schedule for probabilities that vary over rounds.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -12,20 +15,20 @@ from fedjax_links.base import Array, Key, Numbers, PyTree
 from fedjax_links.core import checks, contracts, errors, prng, reprs
 from fedjax_links.core.registry import Registry
 
-# Streams of a round's key.
+# Numbers of the random streams that are derived from a round's key.
 _PROBS = 0
 _LINKS = 1
-# Rounds in which functions are tried.
+# Rounds in which a user's function is tried.
 _TRIED_ROUNDS = 0, 1, 2, 3, 10, 30, 100, 300, 1000, 10_000
 
 
 @reprs.described_by('mean')
 class Schedule(NamedTuple):
-    """Holds the probabilities of all clients in all rounds; call it for those of one round.
+    """Holds the probabilities of all clients in all rounds; call it with a round to get them.
 
     Attributes:
       probs: ``(key, round) -> float[N]``, the probabilities in force, which may be random.
-      mean: ``round -> float[N]``, their mean, which patterns report.
+      mean: ``round -> float[N]``, the mean of ``probs`` over keys, which patterns report.
       num_clients: N.
       cycle: rounds after which ``mean`` repeats; None if it does not, or if that is unknown.
     """
@@ -40,10 +43,10 @@ class Schedule(NamedTuple):
         return self.probs(key, round)
 
     def draw(self, key: Key, round: Array) -> tuple[Array, Array]:
-        """Draws the probabilities of a round, and uniforms to compare with them.
+        """Draws the probabilities of a round, and uniform numbers to compare with them.
 
         Returns:
-          float[N] and float32[N]. A link is up where its uniform is below its probability.
+          float[N] and float32[N]. A link is up where its uniform number is below its probability.
         """
         probs = self(jax.random.fold_in(key, _PROBS), round)
         return probs, prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
@@ -145,15 +148,15 @@ def diurnal(
 ) -> Schedule:
     """Raises probabilities during a daily window.
 
-    ``p_i^t`` is ``peak_i`` during up hours and ``trough_i`` otherwise. At the start of round
-    t it is ``24 t / rounds_per_day + phase_i`` o'clock at client i, and its window lasts from
-    0 to ``up_hours_i`` o'clock. A peak of one and a trough of zero make the links
-    deterministic; `markov` smooths the edges of the window.
+    ``p_i^t`` is ``peak_i`` inside client i's window and ``trough_i`` outside. At the start of
+    round t it is ``24 t / rounds_per_day + phase_i`` o'clock at client i. The client's window
+    lasts from 0 to ``up_hours_i`` o'clock. With a peak of one and a trough of zero, links are
+    deterministic under `bernoulli`. Under `markov`, they change gradually at the window's edges.
 
     Args:
       peak: float[N] in [0, 1], probabilities inside the window.
-      trough: probabilities outside it, in [0, 1]; like all that follow one number or
-        float[N].
+      trough: probabilities outside the window, in [0, 1]. This and the arguments below are one
+        number or float[N].
       rounds_per_day: rounds in 24 hours, positive.
       up_hours: length of the window in hours, in [0, 24].
       phase: hours since the window's start in round 0, in [0, 24]: the time zone.
@@ -183,14 +186,14 @@ def diurnal(
 def as_schedule(schedule: ScheduleLike) -> Schedule:
     """Makes a schedule from a schedule, probabilities, or a function of (key, round).
 
-    If a plain function does not use its key, its value is reported as the probability. If it
-    draws from the key, its mean is unknown and reported as NaN. Pass
-    ``Schedule(probs=function, mean=..., num_clients=...)`` to state the mean. Functions are
-    tried in a few rounds.
+    If a plain function does not use its key, its value is reported as the probability. If the
+    function draws from the key, its mean is unknown and reported as NaN. Pass
+    ``Schedule(probs=function, mean=..., num_clients=...)`` to state the mean. A function is
+    called for a few rounds as a check.
 
     Raises:
-      ValueError: for a schedule that does not return floats, one per client, or a function
-        whose values in one of these rounds are not probabilities.
+      ValueError: for a schedule that does not return floats, one per client, or a function that
+        returns other than probabilities in a round of the check.
     """
     if isinstance(schedule, Schedule):
         _check_schedule(schedule)
@@ -222,7 +225,7 @@ def _shapes_of_arguments() -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
 
 
 def _draws_from_key(schedule: Callable[[Key, Array], Array]) -> bool:
-    """Returns whether a function that works with a key fails without one."""
+    """Returns whether a function uses its key: it fails when called without one."""
     _, round = _shapes_of_arguments()
     try:
         jax.eval_shape(lambda round: schedule(cast(Key, None), round), round)
@@ -243,7 +246,7 @@ def _check_schedule(schedule: Schedule) -> None:
 
 
 def _check_floats(argument: str, shape: PyTree, num_clients: int) -> None:
-    """Checks that a shape is that of probabilities of N clients."""
+    """Checks that a shape is float[N], for the probabilities of N clients."""
     is_float = jnp.issubdtype(getattr(shape, 'dtype', np.dtype(bool)), jnp.floating)
     if not is_float or shape.shape != (num_clients,):
         requirement = f'return probabilities, float[{num_clients}]'
@@ -268,7 +271,7 @@ def _try_rounds(schedule: Callable[[Key, Array], Array]) -> None:
 
 
 def as_probs(p: ArrayLike, argument: str = 'p', *, axis: str = 'client') -> Array:
-    """Checks probabilities, one per client or other ``axis``; returns them as `as_floats` does."""
+    """Checks probabilities, one per client (or per ``axis``), and converts them by `as_floats`."""
     checks.probabilities(argument, p, axis=axis)
     return as_floats(p)
 
@@ -280,7 +283,7 @@ def as_floats(value: Any) -> Array:
 
 
 def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:
-    """Checks that numbers are one, or one for each client; makes a list an array."""
+    """Checks that ``value`` is one number, or one for each client; makes a list an array."""
     checks.one_or_each(argument, value, num_clients)
     if isinstance(value, list | tuple):
         return as_floats(value)

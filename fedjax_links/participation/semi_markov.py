@@ -1,4 +1,7 @@
-"""Makes links stay up and down for times of any law."""
+"""Makes links stay up and down for random times of any law.
+
+A sojourn is the time that a link stays in one state, up or down.
+"""
 
 from typing import NamedTuple
 
@@ -31,17 +34,18 @@ def semi_markov(
     num_clients: int | None = None,
     kinds: ArrayLike | None = None,
 ) -> Participation:
-    """Makes each link go up and down for independent times of two laws.
+    """Makes each link go up and down for independent times: one law for up, one for down.
 
-    Links start stationary: up with probability ``E[up] / (E[up] + E[down])``, at a random
-    point of a sojourn, in long sojourns more often than in short ones. If both laws are
-    geometric, this is `markov`.
+    Links start stationary. A link starts up with probability ``E[up] / (E[up] + E[down])``, at a
+    random point of a sojourn. It starts in a long sojourn more often than in a short one. If both
+    laws are geometric, this is `markov`.
 
     Args:
-      up: float[G, L], survival function of the rounds that a link stays up, as
-        `fedjax_links.participation.durations` makes them.
-      down: float[G, L], survival function of the rounds that it stays down.
-      num_clients: N. By default as many as ``kinds``, or else as rows; one row is for all clients.
+      up: float[G, L], survival function of the rounds that a link stays up, in one row for each
+        kind of clients. `fedjax_links.participation.durations` computes such functions.
+      down: float[G, L], survival function of the rounds that a link stays down.
+      num_clients: N. By default the length of ``kinds``, or else the number of rows G. A single row
+        is for all clients.
       kinds: int[N], the row that each client follows; by default client i follows row i.
 
     Returns:

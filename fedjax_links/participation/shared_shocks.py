@@ -16,11 +16,11 @@ def shared_shocks(
     up_rate: ArrayLike,
     down_rate: ArrayLike,
 ) -> Participation:
-    """Adds outages that the clients of a group share, such as those of a cell or a region.
+    """Adds outages that the clients of a group share, such as outages of a cell or a region.
 
-    Each group has a hidden two-state Markov chain, independent of all else. While it is
-    down, no uplink of the group delivers. It starts stationary: up with probability
-    ``s = up_rate / (up_rate + down_rate)``.
+    Each group has a hidden two-state Markov chain, independent of all other draws. While the
+    chain is down, no uplink of the group delivers. The chain starts stationary: up with
+    probability ``s = up_rate / (up_rate + down_rate)``.
 
     Args:
       pattern: the uplinks while their group is up.
@@ -29,9 +29,9 @@ def shared_shocks(
       down_rate: P(up -> down), likewise.
 
     Returns:
-      The pattern; ``prob`` is s times that of ``pattern``, the probability without knowledge
-      of the group's state. `analysis.shock_correlation` is the correlation of two clients of
-      a group.
+      The pattern. Its ``prob`` is s times the ``prob`` of ``pattern``: the probability without
+      knowledge of the group's state. `analysis.shock_correlation` is the correlation of two
+      clients of a group.
 
     Raises:
       ValueError: for a value out of range, or if numbers of clients differ.
@@ -74,7 +74,7 @@ def shared_shocks(
 
     parts = [pattern, markov(group_probs, up_rate)]
     shocked = combining.combine('shared_shocks', parts, sample, pattern.num_clients)
-    # The second part is over groups.
+    # The second part is over groups, so take the client names from the first part.
     return shocked._replace(client_names=pattern.client_names)
 
 

@@ -1,7 +1,8 @@
 """Draws random subsets of eligible clients, from which patterns are built.
 
-Draws that take the best of N priorities cost O(N): priorities are float32, for which XLA selects
-the top entries without a full sort.
+The clients in a round's subset are its cohort. Some functions give each client a random priority
+and take the clients of the highest priorities. This costs O(N): priorities are float32, for which
+XLA selects the top entries without a full sort.
 """
 
 from typing import Any, NamedTuple
@@ -14,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
 
-# Streams of `sum_subset`.
+# Numbers of the random streams of `sum_subset`.
 _FIRST = 0
 _REST = 1
 SMALLEST_WEIGHT = 1e-30
-"""Relative to the largest weight; smaller positive weights count as this."""
+"""Relative to the largest weight; a smaller positive weight counts as this."""
 
 
 def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
@@ -34,7 +35,8 @@ def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
       empty slot.
     """
     bits = jax.random.bits(key, eligible.shape, 'uint32')
-    # Positive floats are ordered as their bits. These have 30 random bits and are normal.
+    # Positive floats are ordered as their bits. The priorities have 30 random bits, and none is
+    # subnormal.
     float_bits = (bits >> 2) + np.uint32(1 << 23)
     priorities = jax.lax.bitcast_convert_type(float_bits, jnp.float32)
     return _best(priorities, eligible, size)
@@ -73,7 +75,7 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
     over- nor underflow, and nothing is subtracted. A relative error never grows, since
     ``R_k <= R_{k-1}`` makes the recursion's relative derivatives sum to at most one.
 
-    It costs O(N B) time and memory, in 2 N sequential steps.
+    The draw costs O(N B) time and memory, in 2 N sequential steps.
 
     Args:
       key: random key.
@@ -154,8 +156,8 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
       weights are positive.
 
     Raises:
-      ValueError: if ``weights`` is not a vector, or has a negative, infinite or NaN entry or no
-        positive one.
+      ValueError: if ``weights`` is not a vector, has a negative, infinite or NaN entry, or has no
+        positive entry.
     """
     checks.per_client('weights', weights)
     checks.finite('weights', weights)
@@ -183,7 +185,8 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
       num_groups: G; by default one more than the largest label.
 
     Raises:
-      ValueError: if ``groups`` is not a vector of such labels, is traced, or leaves a group empty.
+      ValueError: if ``groups`` is not a vector of labels from 0 to G - 1, is traced, or leaves a
+        group empty.
     """
     if not checks.is_concrete(groups):
         raise errors.invalid('groups', 'be concrete: group sizes set shapes', groups)
@@ -233,20 +236,20 @@ def _uniform_permutation(bits: Array) -> Array:
 def take_from_permutation(
     key: Key, order: ClientOrder, eligible: Array, size: int, *, distinct: bool
 ) -> tuple[ClientOrder, Array]:
-    """Takes the next eligible clients of a permutation; others on the way are used up too.
+    """Takes the next eligible clients of a permutation, and uses up others on the way too.
 
-    When it runs out, a fresh one is drawn and used from its front, within the round.
+    When the permutation runs out, a fresh one is drawn and used from its front, in the same round.
 
     Args:
       key: draws the fresh permutation.
       order: what is left of the permutation.
       eligible: bool[N].
       size: number of clients to take, from 1 to N.
-      distinct: whether the fresh permutation skips those already taken in this round. If
+      distinct: whether the fresh permutation skips clients already taken in this round. If
         not, a client that is taken twice counts twice, and the mask has one client less.
 
     Returns:
-      What is left afterwards, and the clients taken, bool[N].
+      What is left of the permutation afterwards, and the clients taken, bool[N].
     """
     ahead = eligible & (order.position >= order.start)
     first, last = _front(order.position, ahead, size)
@@ -272,7 +275,7 @@ def _front(position: Array, eligible: Array, count: Array | int) -> tuple[Array,
 
 
 def _best(scores: Array, eligible: Array, size: int) -> Array:
-    """Returns the ids of the ``size`` eligible clients of the largest scores."""
+    """Returns the ids of the ``size`` eligible clients with the largest scores."""
     _, ids = jax.lax.top_k(jnp.where(eligible, scores, -jnp.inf), size)
     ids = jnp.where(eligible[ids], ids, len(eligible))
     return jnp.sort(ids.astype(jnp.int32))

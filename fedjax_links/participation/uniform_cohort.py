@@ -23,8 +23,8 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
       cohort_size: S, from 1 to N.
 
     Returns:
-      The pattern; it has no carry and reports S/N as ``prob``. Few of many clients are drawn in
-      O(S) (`rejection_sampling`).
+      The pattern; it has no carry and reports S/N as ``prob``. A draw costs O(S) if there are many
+      clients and S is small (`rejection_sampling`).
 
     Raises:
       ValueError: for a cohort larger than the federation.

@@ -1,1 +1,1 @@
-"""Availability logs: their formats, and the patterns that follow them."""
+"""Availability logs, which record when devices were up: file formats, and patterns from logs."""

@@ -17,17 +17,18 @@ _MAX_SECONDS = 1e15  # Beyond, float64 does not tell two tenths of a second apar
 class Clock:
     """Reads times of a file, numbers or dates, as seconds.
 
-    Seconds of dates are counted on the clients' clock, so that their midnights are whole days.
-    Numbers stay as they are. Beside a date or the clients' midnight, they count from 1970 in UTC.
+    Dates are converted to seconds on the clients' clock, so that the clients' midnights are
+    multiples of a day. Numbers are only multiplied by their unit. Where a number is compared with a
+    date or with the clients' midnight, it counts from 1970 in UTC.
     """
 
     def __init__(self, unit: str, utc_offset: float | None) -> None:
         """Sets the unit and the clients' clock.
 
         Args:
-          unit: of numbers, a name in `SECONDS`.
-          utc_offset: hours that the clients' clock is ahead of UTC; None for that of the first
-            date.
+          unit: unit of times that are numbers, a name in `SECONDS`.
+          utc_offset: hours that the clients' clock is ahead of UTC; None for the offset of the
+            first date.
         """
         checks.choice('unit', unit, SECONDS)
         if utc_offset is not None:
@@ -77,7 +78,7 @@ class Clock:
         except ValueError:
             names = ('first', 'midnight')
             raise errors.unknown_name('origin', origin, names) from None
-        on_clients_clock = self._seconds_of(date)  # May set that clock.
+        on_clients_clock = self._seconds_of(date)  # May set the clients' clock.
         return on_clients_clock - self._lag()
 
     def _lag(self) -> float:

@@ -1,4 +1,7 @@
-"""Represents recorded availability by intervals, one row for each time that a client is up."""
+"""Represents recorded availability by intervals: one interval for each time that a client is up.
+
+A log or recording says when real devices were up. Its reader is a function of `trace_formats`.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -12,9 +15,9 @@ from fedjax_links.core.values import is_missing
 
 DAY = 86_400.0
 _YEAR = 366 * DAY
-# A longer log is more likely one whose times are not in seconds.
+# In a longer log, times are probably not in seconds.
 _MOST_DAYS = 730
-# Of a client's number as a name, with its pointer in the tuple.
+# Bytes of a client's number as a name, with its pointer in the tuple of names.
 _NAME_BYTES = 72
 _COLUMNS = ('client', 'start', 'end')
 
@@ -22,7 +25,7 @@ _COLUMNS = ('client', 'start', 'end')
 class Intervals(NamedTuple):
     """Holds the intervals ``[start, end)`` in which clients are available.
 
-    `intervals` builds one from arrays, the readers in `trace_formats` from files.
+    `intervals` builds this object from arrays, the readers in `trace_formats` build it from files.
 
     Attributes:
       client: int64[K], client of each interval.
@@ -31,10 +34,11 @@ class Intervals(NamedTuple):
       source: int64[K], where each interval comes from: a line of a file or a row of an array.
       unit: what ``source`` counts, ``'line'`` or ``'row'``.
       names: name of each of the N clients.
-      period: seconds after which the log repeats, where its format says so: float64[N], else None.
-      has_names: whether the recording itself names them; else they have numbers alone.
-      length: seconds that the recording lasts at least, with clients that were left out.
-      notes: what a reader had to guess, a line each.
+      period: float64[N], seconds after which each client's log repeats; None if the log's format
+        does not say.
+      has_names: whether the recording names its clients; otherwise they only have numbers.
+      length: seconds that the recording lasts at least, counting clients that were left out.
+      notes: the reader's guesses, one line for each.
     """
 
     client: NDArray[np.int64]
@@ -64,13 +68,14 @@ class Intervals(NamedTuple):
 
         Args:
           clients: names, in the order of their new numbers.
-          others: names that the recording may have as well; their intervals are left out.
+          others: names of clients that the recording may also have; their intervals are left out.
 
         Returns:
           The intervals of these clients; all, by number, where the recording has no names.
 
         Raises:
-          ValueError: if it lacks one of the names, has others, or has another number of clients.
+          ValueError: if the recording lacks one of ``clients``, or has a name that is in neither
+            list; if a recording without names has another number of clients.
         """
         selected = names_of('clients', clients)
         if not self.has_names:
@@ -83,11 +88,11 @@ class Intervals(NamedTuple):
         return self._renumber([id_of[name] for name in selected])
 
     def first(self, num_clients: int) -> 'Intervals':
-        """Selects the first clients, or all if there are fewer."""
+        """Selects the first ``num_clients`` clients, or all if there are fewer."""
         return self._renumber(range(min(num_clients, len(self.names))))
 
     def _renumber(self, old_ids: Sequence[int]) -> 'Intervals':
-        """Selects clients by their ids, in the order of their new ones."""
+        """Selects clients by their old ids; the client at position i gets the new id i."""
         new_id_of = np.full(len(self.names), -1)
         new_id_of[old_ids] = np.arange(len(old_ids))
         client = new_id_of[self.client]
@@ -104,7 +109,7 @@ class Intervals(NamedTuple):
 
 
 def names_of(argument: str, value: Any) -> tuple[str, ...]:
-    """Converts names to texts; raises for anything but a list of them."""
+    """Converts names to texts; raises unless ``value`` is a list of names."""
     if isinstance(value, str) or not np.iterable(value):
         raise errors.invalid(argument, 'be a list of names', errors.text_of(value))
     return tuple(map(str, value))
@@ -177,13 +182,14 @@ def _check_ids(ids: NDArray[Any], num_clients: int) -> None:
 
 
 def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
-    """Returns a recording as checked intervals; it may be rows (client, start, end).
+    """Returns a recording as checked intervals.
 
-    A data frame has these as columns, in any order, with numbers or names of clients.
+    The recording may also be rows (client, start, end), or a data frame with columns of these
+    names in any order. The column ``client`` of a data frame holds numbers or names.
 
     Raises:
       ValueError: for rows of another form, or none; for times that are not finite, negative or out
-        of order; if no client is up in the first year, as where times are counted from 1970.
+        of order; if no client is up in the first year, as happens with times counted from 1970.
     """
     if isinstance(recording, Intervals):
         log = recording
@@ -208,7 +214,7 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
 
 
 def remarks(log: Intervals) -> list[str]:
-    """Lists what is odd about a log, a line each: guesses of its reader, and unlikely times."""
+    """Lists guesses of a log's reader and unlikely times of the log, one line for each."""
     lines = list(log.notes)
     first = float(log.start.min(initial=np.inf))
     end = float(np.max(log.end if log.period is None else log.period, initial=0.0))
@@ -230,12 +236,12 @@ def warn_about(log: Intervals) -> None:
 
 
 def check_tick(log: Intervals, tick: float, wrap: object) -> None:
-    """Raises for rounds that last longer than a log that repeats after its own length.
+    """Raises if the log repeats after its own length and a round lasts longer than the log.
 
     Args:
       log: the intervals.
       tick: seconds of a round.
-      wrap: seconds after which the log repeats by another rule; None if by its own length.
+      wrap: seconds after which the log repeats, as the user set it; None if not set.
     """
     checks.positive_number('tick', tick)
     if wrap is None and log.period is None and tick > log.last_end:
@@ -295,12 +301,12 @@ def _from_rows(recording: ArrayLike) -> Intervals:
 def _from_numbers(
     client: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
 ) -> Intervals:
-    """Builds intervals of clients that are numbered, also by floats."""
+    """Builds intervals from numbers of clients, which may be floats such as 1.0."""
     is_integer = np.isfinite(client) & (client == np.rint(client))
     if not is_integer.all():
         requirement = 'name clients by whole numbers'
         raise errors.invalid('intervals', requirement, client[~is_integer][0])
-    # An empty log is of one client until `as_intervals` refuses it.
+    # An empty log counts as one client here; `as_intervals` then refuses it.
     num_clients = None if client.size else 1
     return intervals(client.astype(np.int64), start, end, num_clients=num_clients)
 

@@ -1,4 +1,7 @@
-"""Imitates an availability log by any number of synthetic clients."""
+"""Imitates an availability log by any number of synthetic clients.
+
+An availability log says when recorded clients were up. Each synthetic client imitates one of them.
+"""
 
 from typing import NamedTuple
 
@@ -21,10 +24,10 @@ from fedjax_links.participation.traces.trace import WRAPS, availability
 
 Floats = NDArray[np.float64]
 
-# The stream of the key from which links are drawn.
+# Number of the random stream, derived from a round's key, from which links are drawn.
 _LINKS = 0
 _HOURS = 24
-# Iterations of the fit of rates; 20 reached 1e-12 for 50 clients over two weeks.
+# Iterations of the fit of rates. After 20 the error was 1e-12 for 50 clients over two weeks.
 _SWEEPS = 50
 
 
@@ -64,8 +67,8 @@ def synthetic_trace(
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and
     is up or down independently of all others. `synthetic_trace.daily_rates` fits the rates. Within
-    an hour such chains stay up and down for geometric times, which clients of logs often do
-    not. `synthetic_trace.losses` measures what each law leaves out.
+    an hour a chain stays up and down for geometric times. The times of recorded clients are often
+    not geometric. `synthetic_trace.losses` measures what each ``law`` leaves out.
 
     Args:
       intervals: the log, as in `trace`; time 0 is midnight.
@@ -74,13 +77,14 @@ def synthetic_trace(
       rounds: how many rounds of the log are used, as in `availability`.
       wrap: as in `availability`.
       overlaps: as in `availability`.
-      seed: of the draw of clients, integer in ``[0, 2**32)``.
-      law: ``'markov'``. ``'semi_markov'`` draws the times that a client stays up and down from
-        those of its client in the log, whatever the time of day. ``'nearest'`` takes the law that
-        leaves out less.
+      seed: seed of the draw of clients, integer in ``[0, 2**32)``.
+      law: ``'markov'`` as above; ``'semi_markov'``, where a client's times up and down are drawn
+        from the times of the client that it imitates, whatever the time of day; or
+        ``'nearest'``, the law of these two that leaves out less.
 
     Returns:
-      The pattern. Its ``prob`` is exact: by time of day, from midnight on, or stationary.
+      The pattern. Its ``prob`` is exact: the probability at the time of day under ``'markov'``,
+      the stationary probability under ``'semi_markov'``.
 
     Raises:
       ValueError: as for `availability`; for a tick that does not divide the day; for rates of
@@ -117,7 +121,7 @@ def synthetic_trace(
 
 
 def _markov(fitted: DailyRates, log_clients: NDArray[np.int64]) -> Participation:
-    """Makes chains with the rates of clients of a log.
+    """Builds the pattern of Markov chains with the rates of clients of a log.
 
     Args:
       fitted: the rates.
@@ -135,7 +139,8 @@ def _markov(fitted: DailyRates, log_clients: NDArray[np.int64]) -> Participation
         return prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
 
     def init(key: Key) -> MarkovState:
-        # Round 0 is the first of a day, so the state before it has the law of the last one.
+        # Round 0 is the first round of a day. So the state before it has the law of a day's last
+        # round.
         return MarkovState(up=uniforms(key) < marginal[-1][log_clients])
 
     def sample(
@@ -155,8 +160,9 @@ class Losses(NamedTuple):
     """Measures what each law leaves out of a log, in [0, 1].
 
     Attributes:
-      of_markov: the largest distance between the survival functions of times up or down, over all
-        clients, in the log and for chains with the clients' rates.
+      of_markov: how far the times up and down are from geometric times. This is the largest
+        distance between two survival functions that pool all clients: one of the log's times,
+        one of geometric times with the same mean for each client.
       of_semi_markov: half of the range of the mean availability over the hours of the day.
     """
 
@@ -168,7 +174,7 @@ def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
     """Computes what each law leaves out of a record, which is assumed to repeat.
 
     Args:
-      mask: bool[T, L], from midnight on.
+      mask: bool[T, L], who was up in each round from midnight on.
       rounds_per_day: C.
 
     Returns:
@@ -184,19 +190,23 @@ def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
 
 
 def _parts_of_rounds(num_rounds: int, rounds_per_day: int) -> NDArray[np.int64]:
-    """Returns the part of the day, an hour or a longer round, of rounds from midnight on."""
+    """Returns the part of the day of each round from midnight on: its hour, or its own number.
+
+    The parts are the rounds themselves if a day has fewer than 24 rounds.
+    """
     time_of_day = np.arange(num_rounds) % rounds_per_day
     return time_of_day * min(_HOURS, rounds_per_day) // rounds_per_day
 
 
 def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
-    """Compares the durations of a record with geometric ones of the same means by client.
+    """Compares the durations in a record with geometric durations of the same mean per client.
 
     Args:
       record: bool[T, L], whether each client is in a state.
 
     Returns:
-      The largest distance of the survival functions over all clients; 0 without durations.
+      The largest distance between the two survival functions, which pool the durations of all
+      clients; 0 without durations.
     """
     lengths = [_durations(column) for column in record.T]
     counts = np.array([len(lengths_of_client) for lengths_of_client in lengths])
@@ -206,7 +216,7 @@ def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
     mean = _ratio(record.sum(axis=0).astype(float), counts.astype(float))
     rounds = np.arange(1, 1 + pooled.max())
     observed = 1 - np.cumsum(np.bincount(pooled))[1:] / len(pooled)
-    # A geometric time of this mean lasts another round with probability 1 - 1 / mean.
+    # A geometric time lasts another round with probability 1 - 1 / mean.
     stay_prob = 1 - _ratio(np.ones(len(mean)), mean)
     geometric = np.zeros(len(rounds))
     for count, prob in zip(counts, stay_prob, strict=True):
@@ -218,7 +228,7 @@ def _durations(record: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Returns how long a client stays in a state each time; empty if it never changes.
 
     Args:
-      record: bool[T], whether it is in the state; assumed to repeat.
+      record: bool[T], whether the client is in the state; assumed to repeat.
     """
     changes = np.flatnonzero(record != np.roll(record, 1))
     lengths = np.diff(changes, append=changes[:1] + len(record))
@@ -228,7 +238,7 @@ def _durations(record: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _semi_markov(
     mask: NDArray[np.bool_], log_clients: NDArray[np.int64]
 ) -> Participation:
-    """Makes clients with the times up and down that were observed of clients of a log.
+    """Builds the pattern of clients whose times up and down are drawn from those in a log.
 
     Args:
       mask: bool[T, L], the log.
@@ -251,9 +261,9 @@ def _semi_markov(
 
 
 def _observed_laws(record: NDArray[np.bool_]) -> durations.Survival:
-    """Returns the clients' survival functions of times in a state, float64[L, K].
+    """Returns each client's survival function of the times in a state, float64[L, K].
 
-    A client that never changes has no times; its law then does not matter.
+    A client that never changes its state has no times, and its row does not matter.
     """
     tables = []
     for column in record.T:
@@ -281,19 +291,19 @@ def rounds_per_day(tick: float) -> int:
 def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
     """Fits rates of clients and of times of day to a record, which is assumed to repeat.
 
-    In part b of the day, client i came up ``R[i, b]`` times, in ``D[i, b]`` rounds before which it
-    was down. The fit matches the rises by client and by part of the day:
+    In part b of the day, client i was down before ``D[i, b]`` rounds and came up in ``R[i, b]`` of
+    them. The fit matches the number of rises of each client and of each part of the day:
 
     ``sum_b R[i, b] = rise[i] sum_b up_by[b] D[i, b]`` for each i, and
     ``sum_i R[i, b] = up_by[b] sum_i rise[i] D[i, b]`` for each b.
 
-    This is the maximum likelihood of Poisson counts with a factor per client and one per part of
-    the day, found by iterative scaling. Falls are fitted in the same way. Since the record repeats,
-    there are as many rises as falls. So if rates are the same all day, each chain has exactly the
-    availability of its client.
+    This is the maximum-likelihood fit of Poisson counts, with a factor for each client and a factor
+    for each part of the day. Iterative scaling finds it. Falls are fitted in the same way. Since
+    the record repeats, there are as many rises as falls. So if rates are the same all day, each
+    chain has exactly the availability of its client.
 
     Args:
-      mask: bool[T, L], from midnight on, a day at least.
+      mask: bool[T, L], who was up in each round from midnight on, for a day at least.
       rounds_per_day: C. The parts of the day are the hours, or the rounds if these are longer.
 
     Returns:
@@ -335,7 +345,7 @@ def _scaling_factors(
 ) -> tuple[Floats, Floats]:
     """Computes factors of rows and columns that give ``exposure`` the margins of ``events``.
 
-    Factors of columns have the weighted mean 1, unless all are 0.
+    The weighted mean of the columns' factors is 1, unless all factors are 0.
     """
     row_events = events.sum(axis=1)
     column_events = events.sum(axis=0)
@@ -361,7 +371,7 @@ def _daily_course(rise: Floats, fall: Floats, mean: Floats) -> Floats:
     Args:
       rise: float64[C, L], probability of coming up.
       fall: float64[C, L], probability of going down.
-      mean: float64[L], the probability of clients that never change.
+      mean: float64[L], the probability of being up for clients that never change.
     """
     factors = 1 - rise - fall
 

@@ -1,9 +1,10 @@
 """Replays recorded availability, which a round looks up by binary search.
 
-The intervals of all clients are packed once into one sorted array of edges, with an offset per
-client. An edge is a round in which a client goes up or down. A round's look-up is stateless and
-costs O(N log K) for K intervals per client. Memory is O(all intervals) whatever the tick. A bit per
-client and round would need gigabytes for a week of seconds.
+A recording lists the intervals in which each client was up (`Intervals`). All intervals are packed
+once into one sorted array of edges, with an offset per client. An edge is a round in which a client
+goes up or down. A round's look-up is stateless and costs O(N log K) for K intervals per client.
+Memory is O(all intervals), whatever a round lasts. A bit per client and round would need gigabytes
+for a week of rounds of one second.
 """
 
 import math
@@ -27,7 +28,7 @@ from fedjax_links.participation.traces.intervals import (
 
 WRAPS = {'day': DAY, 'week': 7 * DAY}
 TOLERANCE = 1e-9
-"""Of a tick: a time this close to a tick is on it."""
+"""Part of a tick (the length of a round): a time this close to a round's start is on it."""
 
 
 def trace(
@@ -43,19 +44,19 @@ def trace(
 
     Args:
       intervals: the recording, in seconds from its beginning, or rows (client, start, end), or a
-        data frame with these columns. Guesses of its reader are warned of.
-      tick: seconds per round, positive, at most the length of the log. With the default, times
-        count rounds.
+        data frame with these columns. A warning reports what the recording's reader guessed.
+      tick: seconds per round, positive, at most the length of the log. With the default of 1,
+        times count rounds.
       wrap: seconds after which the recording repeats, a multiple of ``tick``: ``'day'``,
-        ``'week'``, a number, or float[N]. By default the period of the recording's format, else
-        the last end, rounded up to a tick. An interval may run past the wrap and continues at
-        the beginning.
-      overlaps: ``'reject'`` refuses intervals of one client that overlap, ``'merge'`` takes their
-        union. Intervals that touch are merged in either case.
-      rounds: number of rounds to replay, again and again. Wraps then need not be multiples of
-        ``tick``, see `availability`; those of measured logs rarely are.
-      clients: names of clients of the recording, in the order of the problem's, such as
-        ``problem.client_names``; by default all of them, in the recording's order.
+        ``'week'``, a number, or float[N]. By default `Intervals.period`; if this is None, the
+        last end, rounded up to a multiple of ``tick``. An interval that runs past the wrap
+        continues at the beginning.
+      overlaps: ``'reject'`` refuses overlapping intervals of a client, ``'merge'`` takes the union
+        of such intervals. Intervals that touch are merged in either case.
+      rounds: number of rounds after which the replay starts again. The wrap then need not be a
+        multiple of ``tick`` (`availability`); in measured logs it rarely is.
+      clients: names of clients of the recording, in the order of the problem's clients, such as
+        ``problem.client_names``; by default all clients, in the recording's order.
 
     Returns:
       The pattern. It has no carry and reports probability one or zero: nothing is random.
@@ -107,7 +108,7 @@ def trace(
             is_past = is_open & (middle_round <= time)
             low = jnp.where(is_past, middle + 1, low)
             high = jnp.where(is_past, high, middle)
-        # A client goes up at edges 0, 2, ...: it is up after an odd number of edges.
+        # A client goes up at edges 0, 2, ..., so it is up after an odd number of edges.
         mask = (low - first) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
@@ -129,17 +130,17 @@ def availability(
     overlaps: str = 'reject',
     clients: Sequence[object] | None = None,
 ) -> NDArray[np.bool_]:
-    """Returns who is up at the times ``0, tick, 2 tick, ...`` of rounds.
+    """Returns who is up in each round, at the times ``0, tick, 2 tick, ...``.
 
-    Every client's log repeats after its own length, whatever that is in ticks.
+    Each client's log repeats after ``wrap``, which need not be a whole number of ticks.
 
     Args:
       intervals: as in `trace`.
       tick: as in `trace`.
-      rounds: T; by default the whole days of the longest client's log, and at least one.
+      rounds: T; by default the number of whole days in the longest client's log, at least one day.
       wrap: as in `trace`, but any positive number of seconds; the last end is not rounded up.
       overlaps: as in `trace`.
-      clients: as in `trace`; the columns of the matrix.
+      clients: as in `trace`: the clients in the columns of the result.
 
     Returns:
       bool[T, N], which `replay` plays and `analysis` describes.
@@ -157,13 +158,13 @@ def availability(
         rounds = max(1, round(days * WRAPS['day'] / tick))
     checks.static_int('rounds', rounds)
     num_clients = len(log.names)
-    # Beside the matrix, eight float64 vectors over rounds are in use for each client.
+    # The matrix, and for one client at a time eight float64 vectors over rounds.
     checks.fits('rounds', rounds, float(rounds) * (num_clients + 64))
     period = _wrap_seconds(log, wrap, log.last_end)
     log = _within_wrap(log, period, tick, overlaps)
     mask = np.zeros((num_clients, rounds), bool)
     offsets = np.searchsorted(log.client, np.arange(num_clients + 1))
-    # Times lie a tolerance late, so that intervals that end at a tick are over there.
+    # Shift times later by a tolerance, so that an interval that ends at a tick is over there.
     ticks = np.arange(rounds) * np.float64(tick)
     tolerance = _tolerance(ticks, tick)
     times = ticks + tolerance
@@ -171,7 +172,8 @@ def availability(
         rows = slice(offsets[i], offsets[i + 1])
         latest_end = np.maximum.accumulate(log.end[rows])
         phase = np.mod(times, period[i])
-        # The last interval that starts by then; the client is up if one so far ends later.
+        # Find the last interval that starts by each time. The client is up if this interval or
+        # an earlier one ends later.
         last = np.searchsorted(log.start[rows], phase, side='right') - 1
         mask[i] = (last >= 0) & (phase < latest_end[last] + tolerance * 0.5)
     return mask.T
@@ -196,7 +198,7 @@ def _within_wrap(
 ) -> Intervals:
     """Returns the intervals of one period, sorted by client, start and end.
 
-    What runs past the wrap continues at the beginning.
+    The part of an interval that runs past the wrap continues at the beginning.
 
     Raises:
       ValueError: for an interval that starts after the wrap or overlaps another.
@@ -222,7 +224,7 @@ def _within_wrap(
 
 
 def _reject_overlaps(log: Intervals, tolerance: float) -> None:
-    """Raises for the first two intervals of a client that overlap by more than seconds."""
+    """Raises for the first two intervals of a client that overlap by more than ``tolerance``."""
     # Sorted by start, intervals are disjoint if and only if neighbours are.
     overlaps_next = log.start[1:] < log.end[:-1] - tolerance
     overlaps_next &= log.client[1:] == log.client[:-1]
@@ -242,11 +244,11 @@ def _edges(
     wrap: str | ArrayLike | None,
     overlaps: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Finds the rounds in which clients go up, down, up, ...
+    """Finds the edges: the rounds in which clients go up, down, up, ...
 
     Returns:
-      The client of each edge, in order; its round, increasing for each client; and the rounds after
-      which each client's availability repeats, int64[N].
+      The client of each edge, in order; the round of each edge, increasing for each client; and
+      the number of rounds after which each client's availability repeats, int64[N].
     """
     check_tick(log, tick, wrap)
     last_end = float(_round_up(log.last_end, tick) * tick)
@@ -264,7 +266,8 @@ def _edges(
     # No round sees an interval that lies between two ticks.
     is_seen = stop > first
     client = log.client[is_seen]
-    # Shifted, the clients' times follow each other, so that one pass merges what touches.
+    # Shift each client's times past the previous client's. Then one pass merges intervals that
+    # touch.
     shift = client * (2 * period.max() + 2)
     start = first[is_seen] + shift
     latest_stop = np.maximum.accumulate(stop[is_seen] + shift)
@@ -277,12 +280,12 @@ def _edges(
 
 
 def _round_up(times: Any, tick: float) -> NDArray[np.int64]:
-    """Returns the first round that does not come before each time, up to the tolerance."""
+    """Returns the first round that starts at each time or later, up to the tolerance."""
     rounds = times / tick
     return np.ceil(rounds - _tolerance(rounds, 1.0)).astype(np.int64)
 
 
 def _tolerance(times: Any, tick: float) -> Any:
-    """Returns by how much times may miss a tick: `TOLERANCE`, or more where rounding is."""
+    """Returns by how much times may miss a tick: a part of the tick, or the rounding of times."""
     rounding = 4 * np.finfo(np.float64).eps * times
     return np.maximum(TOLERANCE * tick, rounding)

@@ -1,11 +1,13 @@
-"""Reads availability logs as `Intervals`, for `trace` and `synthetic_trace`.
+"""Reads availability logs as `Intervals`, for the patterns `trace` and `synthetic_trace`.
+
+An availability log says when devices, such as phones, could take part. There are three readers:
 
 * `from_csv`: one interval per line, ``client,start,end``.
 * `from_events`: one change of state per line, ``client,time,state``.
 * `from_flash`: FLASH's file, measured on phones.
 
-A few lines of pandas convert other logs to one of these (docs/availability.md). A matrix of 0 and 1
-with a row per round needs no reader: `participation.replay` takes it.
+A few lines of pandas convert another log to one of these forms (docs/availability.md). A matrix of
+0 and 1 with a row per round needs no reader: `participation.replay` takes it.
 """
 
 import csv
@@ -43,18 +45,18 @@ def from_csv(
 
     Args:
       path: the file; further columns are ignored.
-      unit: of times that are numbers: ``'ms'``, ``'s'``, ``'min'``, ``'h'`` or ``'d'``.
+      unit: unit of times that are numbers: ``'ms'``, ``'s'``, ``'min'``, ``'h'`` or ``'d'``.
       origin: time of round 0: a number in the file's unit, a date, ``'first'`` for the earliest
-        time, or ``'midnight'`` for the midnight before it. The default is 0 for numbers, and
-        ``'midnight'`` for dates.
-      clients: the number N of clients, for ids 0 to N - 1; or their names, in the order of their
-        ids. By default, ids follow the order of first appearance.
-      utc_offset: hours that the clients' clock is ahead of UTC. It sets their midnight, and the
-        times of dates without an offset. By default that of the first date, or UTC. Numbers
-        count from 1970 in UTC then, as they do beside a date as ``origin``.
+        time, or ``'midnight'`` for the midnight before the earliest time. The default is 0 for
+        numbers, and ``'midnight'`` for dates.
+      clients: the number N of clients, named 0 to N - 1 in the file; or the clients' names, in the
+        order of their ids. By default, ids follow the order of first appearance.
+      utc_offset: hours that the clients' clock is ahead of UTC. It sets the clients' midnight, and
+        applies to dates without an offset. By default the offset of the first date, or UTC. If
+        this argument is given or ``origin`` is a date, numbers count from 1970 in UTC.
 
     Returns:
-      The intervals. Their sources are line numbers; the header is line 1.
+      The intervals. The source of an interval is its line number; the header is line 1.
 
     Raises:
       ValueError: for a file that cannot be read; and, with its line, for a missing column or value,
@@ -101,16 +103,16 @@ def from_events(
       origin: as in `from_csv`; by default, round 0 is the first time.
       clients: as in `from_csv`.
       utc_offset: as in `from_csv`.
-      up: values of ``state`` for a client that comes up, in upper or lower case, or one of them.
-      down: values of ``state`` for a client that goes down.
+      up: the value or values of ``state`` for a client that comes up, in upper or lower case.
+      down: the value or values of ``state`` for a client that goes down.
       last: how long a client stays up after a last event ``up``: ``'end'``, until the last time of
         the log; ``'drop'``, not at all; or a number of seconds.
 
     Returns:
-      The intervals. Their sources are the lines of the events at which they begin.
+      The intervals. The source of an interval is the line of the event at which it begins.
 
     Raises:
-      ValueError: as `from_csv`; for an unknown state, with its line; for one both up and down.
+      ValueError: as `from_csv`; for an unknown state, with its line; for a state in both lists.
     """
     if isinstance(last, str):
         checks.choice('last', last, ('end', 'drop'))
@@ -124,7 +126,7 @@ def from_events(
     is_up = _read_states(states, lines, up, down)
     first_time = time.min(initial=np.inf)
     last_time = time.max(initial=0.0)
-    # Sort events by client and time, and drop those that repeat their client's state.
+    # Sort events by client and time, and drop events that repeat the client's state.
     order = np.lexsort((time, ids))
     is_first = np.diff(ids[order], prepend=-1) != 0
     changes = np.diff(is_up[order], prepend=False)
@@ -140,7 +142,7 @@ def from_events(
     was_up_before = is_first & ~goes_up
     is_left_up = is_last & goes_up
     end[is_left_up] = _ends_of_last(last, start[is_left_up], last_time)
-    # It is empty if it ends when it begins, as the last one does by 'drop'.
+    # Leave out empty intervals, such as a client's last one with 'drop'.
     is_interval = (goes_up | was_up_before) & (start < end)
     guesses = _describe_guesses(len(names), was_up_before.sum(), is_left_up.sum(), last)
     return Intervals(
@@ -157,7 +159,7 @@ def from_events(
 
 
 def _ends_of_last(last: str | float, begins: np.ndarray, last_time: float) -> Any:
-    """Returns where clients' last intervals end that no ``down`` event ends."""
+    """Returns the ends of the intervals that no ``down`` event ends."""
     if last == 'end':
         return last_time
     if last == 'drop':
@@ -215,7 +217,7 @@ def _read_columns(path: LogPath, columns: Sequence[str]) -> list[Any]:
             raise errors.invalid('path', requirement, header)
     indices = [header.index(name) for name in columns]
     for line, row in rows.items():
-        # A number such as 1,000 without quotes is a value more than there are names.
+        # A number such as 1,000 without quotes gives a row more values than the header has names.
         if len(row) <= max(indices) or any(row[len(header) :]):
             got = f'{len(row)} on line {line}'
             raise errors.invalid('path', f'have {len(header)} values per line', got)
@@ -226,7 +228,7 @@ def _read_columns(path: LogPath, columns: Sequence[str]) -> list[Any]:
 
 
 def _read_lines(path: LogPath) -> tuple[list[str], dict[int, list[str]]]:
-    """Reads the header of a CSV file, and its other lines by number, without blank ones."""
+    """Reads the header of a CSV file, and its other lines that are not blank, by line number."""
     header: list[str] | None = None
     rows = {}
     with (
@@ -268,21 +270,22 @@ def from_flash(
 ) -> Intervals:
     """Reads intervals from FLASH's ``cached_timers.json``.
 
-    For each client, the file holds ``trace_start``, ``trace_end`` and ``ready_time``: the pairs of
-    times between which a phone was idle, charging and on wifi. All are in seconds from midnight of
-    2020-01-02. A client's log repeats after its length in whole seconds. Clients whose log FLASH
-    could not read (``isSuccess`` false, no times, or no length) are left out.
+    For each client, the file holds ``trace_start``, ``trace_end`` and ``ready_time``. In
+    ``ready_time`` are pairs of times between which a phone was idle, charging and on wifi. All
+    times are in seconds from midnight of 2020-01-02. A client's log repeats after its length in
+    whole seconds. Clients whose log FLASH could not read (``isSuccess`` false, no times, or no
+    length) are left out.
 
     FLASH counts the instant in which a client goes down as up; here intervals are half open.
 
     Args:
       path: the file.
-      clients: names of the clients to import, in the order of their new ids; or a number, for the
-        first ones of the file. All by default.
+      clients: names of the clients to import, in the order of their new ids; or a number K, for
+        the first K clients of the file. All clients by default.
 
     Returns:
-      The intervals, with the period of each client. Their sources are rows of the client's
-      ``ready_time``. Time 0 is midnight.
+      The intervals, with the period of each client. The source of an interval is its row in the
+      client's ``ready_time``. Time 0 is midnight.
 
     Raises:
       ValueError: for an unknown client, or for a client whose log has another form.
@@ -338,7 +341,7 @@ def _timers(path: LogPath) -> Mapping[str, Section]:
     """Reads FLASH's logs by client, without those that FLASH itself could not read.
 
     Raises:
-      ValueError: for a file of other fields, such as the ``state_traces.json`` that FLASH ships.
+      ValueError: for a file with other fields, such as the ``state_traces.json`` that FLASH ships.
     """
     descriptions = _read_json(path)
     fields = set().union(*descriptions.values())
@@ -375,7 +378,7 @@ def _read_json(path: LogPath) -> Mapping[str, Section]:
 
 
 def _numbers(name: str, fields: Section, field: str, *shape: int) -> np.ndarray:
-    """Reads a number of a client, or with ``shape`` -1, 2 a list of pairs of numbers."""
+    """Reads a number from a client's field, or a list of pairs of numbers if ``shape`` is -1, 2."""
     path = f'{name}.{field}'
     kind = 'a list of pairs of numbers' if shape else 'a number'
     if fields.get(field) is None:
