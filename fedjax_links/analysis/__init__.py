@@ -1,9 +1,9 @@
 """Exact theory of federated learning over unreliable links, in NumPy float64.
 
-Each function answers a question that a simulation would only estimate: which objective
-FedAvg minimises on known links, how fast implicit gossip contracts, how often a client is
-selected under a minimum separation. The package imports nothing of the simulator, so that
-it can serve as an oracle for it.
+Each function answers a question that a simulation would only estimate. Examples: which objective
+FedAvg minimises on known links, how fast implicit gossip contracts, and how often a client is
+selected under a minimum separation. The package imports nothing of the simulator, so tests can
+compare the simulator with it.
 """
 
 from fedjax_links.analysis.class_boundaries import (

@@ -11,7 +11,7 @@ from fedjax_links.core import errors
 from fedjax_links.core.values import has_flag, has_hidden_entries
 
 _LARGEST_INT = 2**63 - 1
-_MAX_ROUNDS = 10**8  # A loop of so many takes a quarter of an hour or more.
+_MAX_ROUNDS = 10**8  # A loop of this many rounds takes a quarter of an hour or more.
 
 
 def require(is_valid: object, name: str, requirement: str, got: object) -> None:
@@ -22,7 +22,7 @@ def require(is_valid: object, name: str, requirement: str, got: object) -> None:
 
 def require_value(is_valid: object, name: str, requirement: str, value: object) -> None:
     """Raises an error that shows a value of any size unless a condition holds."""
-    # The text of a large chain or list takes long, so only an error makes it.
+    # The text of a large chain or list takes long, so it is made only for an error.
     if not is_valid:
         raise errors.invalid(name, requirement, errors.text_of(value))
 
@@ -40,7 +40,7 @@ def as_array(name: str, values: object, requirement: str) -> np.ndarray:
 def as_doubles(name: str, values: object) -> np.ndarray:
     """Returns real numbers as float64, or raises an error.
 
-    True and False are no numbers, but a matrix of flags is one of zeros and ones.
+    A single True or False is no number, but a matrix of flags counts as zeros and ones.
     """
     array = as_array(name, values, 'hold numbers')
     is_flag = array.ndim < 2 and array.dtype.kind == 'b'
@@ -50,7 +50,7 @@ def as_doubles(name: str, values: object) -> np.ndarray:
 
 
 def _has_numbers(dtype: np.dtype) -> bool:
-    """Returns whether arrays of a dtype hold real numbers, those of machine learning included."""
+    """Returns whether a dtype holds real numbers, including small floats such as bfloat16."""
     is_small_float = dtype.kind == 'V' and not dtype.name.startswith('void')
     return dtype.kind in 'fiub' or is_small_float
 
@@ -92,7 +92,7 @@ def checked_contraction(learning_rate: object, local_steps: Any) -> float:
 
 
 def checked_kind(name: str, value: object, kind: type, what: str) -> None:
-    """Raises unless ``value`` is of a class; ``what`` describes one."""
+    """Raises unless ``value`` is an object of the class ``kind``; ``what`` describes the class."""
     require_value(isinstance(value, kind), name, f'be {what}', value)
 
 
@@ -102,9 +102,9 @@ def checked_shape(
     """Returns one number, or numbers of a shape, as an array of that shape.
 
     Args:
-      name: of the argument.
-      array: its value.
-      shape: that it has if it is not one number.
+      name: name of the argument.
+      array: value of the argument.
+      shape: the shape that an array of several numbers must have.
       what: the shape in words.
     """
     fits = array.shape in ((), shape)
@@ -122,11 +122,11 @@ def checked(
     """Returns ``array``, or raises an error for its first entry that is not valid.
 
     Args:
-      name: of the argument.
-      array: its value.
+      name: name of the argument.
+      array: value of the argument.
       is_valid: bool, of the shape of ``array``.
       requirement: what every entry must do.
-      where: what the error adds to the entry; ``{}`` stands for the entry's index.
+      where: text that the error adds after the entry; ``{}`` stands for the entry's index.
     """
     if not np.all(is_valid):
         first = int(np.argmin(is_valid))
@@ -139,9 +139,9 @@ def checked_vector(name: str, values: ArrayLike, *, axis: str = 'client') -> np.
     """Returns `values` as a finite, non-empty float64 vector.
 
     Args:
-      name: of the argument.
-      values: its value.
-      axis: what has an entry each, for the error.
+      name: name of the argument.
+      values: value of the argument.
+      axis: what each entry belongs to, for the error.
     """
     vector = as_doubles(name, values)
     is_valid = vector.ndim == 1 and vector.size > 0
@@ -157,7 +157,7 @@ def checked_probs(name: str, values: ArrayLike, *, axis: str = 'client') -> np.n
 
 
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns probabilities, at least one of them positive, so that some rounds have uploads."""
+    """Returns probabilities of links; raises if all are zero, as no round would have uploads."""
     vector = checked_probs(name, values)
     require(vector.any(), name, 'hold a positive probability', 'only zeros')
     return vector
@@ -190,7 +190,7 @@ def checked_weights(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns `values` as a vector of weights of which some may be zero, but not all."""
+    """Returns `values` as a vector of weights; some weights may be zero, but not all."""
     vector = checked_vector(name, values)
     checked(name, vector, vector >= 0, 'be at least 0', ' at client {}')
     require(vector.any(), name, 'hold a positive weight', 'only zeros')
@@ -241,9 +241,9 @@ def checked_int(
 
 
 def check_memory(name: str, value: object, num_bytes: int) -> None:
-    """Raises if the system has no memory for an array that an argument makes so large."""
+    """Raises if the system has no memory for an array of ``num_bytes``, which an argument sets."""
     try:
-        np.empty(num_bytes, np.uint8)  # The system reserves it and fills nothing.
+        np.empty(num_bytes, np.uint8)  # The system reserves memory and fills nothing.
     except (MemoryError, ValueError):
         shown = value if isinstance(value, str) else errors.text_of(value)
         got = f'{shown}, which takes {min(num_bytes, 10**300):.3g} bytes'
@@ -251,13 +251,13 @@ def check_memory(name: str, value: object, num_bytes: int) -> None:
 
 
 def checked_length(name: str, value: Any, *, minimum: int, num_bytes: int = 16) -> int:
-    """Returns the length of an array as a Python int; raises if the array fits no memory.
+    """Returns the length of an array as a Python int; raises if memory cannot hold the array.
 
     Args:
-      name: of the argument.
-      value: its value.
-      minimum: the least valid one.
-      num_bytes: of each entry.
+      name: name of the argument.
+      value: value of the argument.
+      minimum: the least valid value.
+      num_bytes: bytes of each entry of the array.
     """
     length = checked_int(name, value, minimum=minimum, maximum=None)
     check_memory(name, value, num_bytes * length)
@@ -265,13 +265,13 @@ def checked_length(name: str, value: Any, *, minimum: int, num_bytes: int = 16) 
 
 
 def checked_rounds(name: str, value: Any, *, minimum: int, num_bytes: int = 0) -> int:
-    """Returns the rounds of a loop as a Python int; raises if they would take too long.
+    """Returns a loop's number of rounds as a Python int; raises if the loop would take too long.
 
     Args:
-      name: of the argument.
-      value: its value.
-      minimum: the least valid one.
-      num_bytes: of what each round adds to the result.
+      name: name of the argument.
+      value: value of the argument.
+      minimum: the least valid value.
+      num_bytes: bytes that each round adds to the result.
     """
     rounds = checked_int(name, value, minimum=minimum, maximum=None)
     check_memory(name, value, num_bytes * rounds)

@@ -1,7 +1,8 @@
 """Computes the boundaries of pairs of classes, and the accuracy that unequal shares cost there.
 
-Training on unequal shares moves the boundary of two classes by the logarithm of the ratio of their
-shares. What that costs depends on how many examples lie near the boundary.
+A class's share is its part of the training data. Training on unequal shares moves the boundary of
+two classes by the logarithm of the ratio of their shares. The more examples lie near the boundary,
+the more accuracy this costs.
 """
 
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from scipy import spatial, special
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.gaussian_populations import class_means
 
-# Scrambled sequences, and points in each of them, for a boundary. Sobol points come in powers of 2.
+# Scrambled sequences for a boundary, and points in each sequence, a power of 2 as Sobol's need.
 _SCRAMBLES = 8
 _POINTS = 2**9
 
@@ -24,10 +25,10 @@ class Boundaries(NamedTuple):
     Attributes:
       mass: float[C, C], b, symmetric, 0 on the diagonal: a boundary that is moved by log odds
         of h costs an accuracy of ``b h^2 / 2``, for small h.
-      distances: float[C, C], D, of the two classes in standard deviations; infinite where
-        nothing lies between them.
-      error: standard error of the sum of b over all pairs by the quadrature; 0 if there
-        was none.
+      distances: float[C, C], D, distance of the two classes in standard deviations; infinite
+        where no example lies near the boundary.
+      error: standard error of the sum of b over all pairs, due to the quadrature; 0 without a
+        quadrature.
     """
 
     mass: NDArray[np.float64]
@@ -38,22 +39,24 @@ class Boundaries(NamedTuple):
 def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     r"""Computes the boundaries of equally likely classes ``N(mu_c, I)``.
 
-    Bayes' rule with ``h_c = log q_c`` added to its scores moves the boundary of i and j to
-    log odds of ``h_j - h_i``. Between there and 0 an example costs the difference of two
-    posteriors. To first order that is ``P(i | x) |L_ij|``, ``L_ij`` its log odds. So the
-    accuracy lost is ``sum_{i<j} b_ij (h_i - h_j)^2 / 2 + O(h^3)`` with the boundary mass
+    Let ``L_ij(x)`` be the log odds of classes i and j at example x. Bayes' rule puts their
+    boundary at ``L_ij = 0``. Adding ``h_c = log q_c`` to the scores moves the boundary to
+    ``L_ij = h_j - h_i``. An example between the two boundaries then costs the difference of
+    two posteriors, to first order ``P(i | x) |L_ij|``. So the accuracy lost is
+    ``sum_{i<j} b_ij (h_i - h_j)^2 / 2 + O(h^3)`` with the boundary mass
     ``b_ij = E[P(i | x) delta(L_ij(x)); i and j lead at x]``.
 
-    For these classes ``L_ij`` has slope ``D_ij = |mu_i - mu_j|``. Therefore
-    ``b_ij = phi(D_ij / 2) / (C D_ij)`` times the share of the boundary on which no third
-    class is ahead. On the boundary, a hyperplane, examples are standard normal around
-    ``(mu_i + mu_j) / 2``.
+    For Gaussian classes ``L_ij`` has slope ``D_ij = |mu_i - mu_j|``. Therefore
+    ``b_ij = phi(D_ij / 2) / (C D_ij)`` times the fraction of the boundary on which no third
+    class is ahead. The boundary is a hyperplane. On the boundary, examples are standard normal
+    around ``(mu_i + mu_j) / 2``.
 
     Args:
       means: float[C, d], mu_c, no two of them equal.
 
     Returns:
-      The boundaries; shares by 8 scrambled Sobol sequences of 512 points each (Owen 1995).
+      The boundaries. The fractions of boundaries are estimated by 8 scrambled Sobol sequences of
+      512 points each (Owen 1995).
 
     Raises:
       ValueError: if an argument is out of range.
@@ -69,7 +72,7 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     pairs = zip(first.tolist(), second.tolist(), strict=True)
     for pair, (i, j) in enumerate(pairs):
         shares[:, pair] = _leading_shares(centres, i, j, noise)
-    # Without a third class b_ij is phi(D / 2) / (C D).
+    # If no third class is ever ahead, b_ij is phi(D / 2) / (C D).
     mass_of_two = _normal_density(distance / 2) / (count * distance)
     error = np.std(shares @ mass_of_two, ddof=1) / np.sqrt(_SCRAMBLES)
     return Boundaries(
@@ -95,7 +98,7 @@ def _scrambled_normals(dim: int) -> np.ndarray:
 def _leading_shares(
     centres: np.ndarray, i: int, j: int, noise: np.ndarray
 ) -> np.ndarray:
-    """Returns the share of the boundary of i and j on which no third class is ahead.
+    """Returns the fraction of the boundary of i and j on which no third class is ahead.
 
     Args:
       centres: float64[C, d], mu_c.
@@ -104,7 +107,7 @@ def _leading_shares(
       noise: float64[R, P, d], standard normal points of R sequences.
 
     Returns:
-      float64[R], an estimate by each sequence.
+      float64[R], one estimate from each sequence.
     """
     distance = np.sqrt(np.sum((centres[i] - centres[j]) ** 2))
     normal = (centres[i] - centres[j]) / distance
@@ -119,16 +122,16 @@ def _leading_shares(
 def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     """Estimates boundaries from a confusion matrix.
 
-    It treats each pair as two Gaussian classes. Of the examples of i and j that are
-    predicted as i or j, a share e is wrong. Two Gaussian classes with this error are
+    Each pair of classes is treated as two Gaussian classes. Of the examples of i and j that
+    are predicted as i or j, a fraction e is wrong. Two Gaussian classes with this error are
     ``D = -2 Phi^{-1}(e)`` apart, which determines the density at their boundary.
 
     Args:
-      confusion: float[C, C], counts or shares by true class (row) and predicted class, of
-        a model that weighs classes equally. Rows are scaled to be equally likely.
+      confusion: float[C, C], counts or fractions of examples by true class (row) and predicted
+        class (column), for a model that weighs classes equally. Rows are scaled to equal sums.
 
     Returns:
-      The boundaries. A pair that is never confused has none.
+      The boundaries. A pair that is never confused has mass 0 and an infinite distance.
 
     Raises:
       ValueError: if an argument is out of range, or half of a pair's predictions are wrong.
@@ -163,13 +166,14 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
 def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     """Computes the accuracy lost on equally likely classes by training on unequal shares.
 
-    Each pair loses what two Gaussian classes would, ``Phi(D / 2) - [Phi(D / 2 + s / D) +
-    Phi(D / 2 - s / D)] / 2`` of its examples with ``s = log(q_i / q_j)``, times its
-    boundary mass over theirs. This is exact for two classes, exact to second order in s
-    for any number, and bounded.
+    Two Gaussian classes alone would lose a fraction ``Phi(D / 2) - [Phi(D / 2 + s / D) +
+    Phi(D / 2 - s / D)] / 2`` of their examples, with ``s = log(q_i / q_j)``. A pair among C
+    classes loses this times the ratio of two boundary masses: the pair's own and that of two
+    classes alone. The sum is exact for two Gaussian classes. For more Gaussian classes it is
+    exact to second order in s. It is bounded.
 
     Args:
-      boundaries: of C classes.
+      boundaries: the boundaries of C classes.
       shares: float[C], q, positive; their scale does not matter.
 
     Returns:
@@ -188,7 +192,7 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     mass = boundaries.mass[first, second]
     distance = boundaries.distances[first, second]
     shift = np.log(law[first] / law[second]) / distance  # s / D
-    # Without a shift, the fractions of both classes that are right add up to 2 Phi(D / 2).
+    # Without a shift, the correct fractions of the two classes add up to 2 Phi(D / 2).
     with_shift = special.ndtr(distance / 2 + shift) + special.ndtr(distance / 2 - shift)
     lost = 2 * special.ndtr(distance / 2) - with_shift
     return float(lost @ (mass * distance / _normal_density(distance / 2)))

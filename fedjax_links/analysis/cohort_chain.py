@@ -1,7 +1,8 @@
 """Enumerates minimum separation as a Markov chain, for small numbers of clients.
 
-It takes a separation per client and one of three designs: ways in which weights determine
-the probabilities of cohorts of fixed size.
+Under minimum separation, a client that took part waits a number of rounds, its separation, before
+it can be selected again. The selected clients of a round are its cohort. A design says how weights
+determine the probabilities of cohorts of fixed size; there are three.
 """
 
 import itertools
@@ -14,8 +15,9 @@ from scipy import sparse
 
 from fedjax_links.analysis import _checks, long_run_laws
 
-MAX_COHORTS = 200_000  # They take 0.1 s for each state of a chain.
-_MAX_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
+MAX_COHORTS = 200_000  # Listing this many takes 0.1 s for each state of a chain.
+# The largest cohort of the design 'successive'; its 10! orders take half a minute.
+_MAX_ORDERED = 10
 
 
 class CohortLaw(NamedTuple):
@@ -23,7 +25,7 @@ class CohortLaw(NamedTuple):
 
     Attributes:
       cohorts: int64[K, B], every set of B clients in lexicographic order.
-      probs: float64[K], their probabilities.
+      probs: float64[K], the probability of each cohort.
     """
 
     cohorts: np.ndarray
@@ -33,17 +35,18 @@ class CohortLaw(NamedTuple):
 class MinimumSeparationChain(NamedTuple):
     """Holds the chain of waiting times, restricted to the states that recur.
 
-    S states, N clients, B clients per round. For an equal separation R a state is a window of the
-    last R cohorts, each taken as a set.
+    There are S states, N clients and B clients per round. If all clients have the separation R, a
+    state says which clients took part in each of the last R rounds.
 
     Attributes:
       states: int64[S, N], rounds that each client still has to wait; selectable at 0.
       transition: sparse float64[S, S], row-stochastic.
-      stationary: float64[S], the stationary law over states. Several classes of states recur under
-        cyclic participation, R = M - 1. Each then has the probability with which a run reaches it
-        from a start where everybody is selectable.
+      stationary: float64[S], the stationary law over states. Under cyclic participation,
+        ``(R + 1) B = N``, several classes of states recur. Each class then has the probability
+        with which a run reaches it from a start where everybody is selectable.
       marginal: float64[N], the share of selections per client; sums to 1.
-      selection: float64[S, N], selection law of the next round given the state; rows sum to 1.
+      selection: float64[S, N], share of each client in the next round's selections given the
+        state; rows sum to 1.
       cohort_size: B.
     """
 
@@ -61,12 +64,12 @@ def cohort_law(
     r"""Computes the law of a cohort of fixed size drawn among weighted clients.
 
     * ``'product'``, conditional Poisson: ``P(S) = prod_{i in S} p_i / e_B(p)``.
-    * ``'successive'``, Plackett-Luce: members are drawn one by one in proportion to the weights of
-      those that remain; ``P(S)`` sums over the orders of S.
-    * ``'sum'``, Midzuno: the first member by weight, the others uniformly;
+    * ``'successive'``, Plackett-Luce: members are drawn one by one, each time among the remaining
+      clients in proportion to weight; ``P(S)`` sums over the orders of S.
+    * ``'sum'``, Midzuno: the first member is drawn by weight, the others uniformly;
       ``P(S) = sum_{i in S} p_i / (C(N-1, B-1) sum_i p_i)``.
 
-    For a cohort of one they coincide.
+    For a cohort of one client the three designs coincide.
 
     Args:
       weights: float[N], positive weights of the clients that may be selected.
@@ -77,8 +80,8 @@ def cohort_law(
       The cohorts and their probabilities.
 
     Raises:
-      ValueError: if an argument is out of range, there are over 200,000 cohorts, or a cohort of
-        more than 10 is drawn successively.
+      ValueError: if an argument is out of range, if there are over 200,000 cohorts, or if more
+        than 10 clients are drawn by the design ``'successive'``.
 
     Example:
       >>> from fedjax_links import analysis
@@ -99,7 +102,7 @@ def cohort_law(
         requirement = f'be at most {_MAX_ORDERED} for successive draws'
         _checks.require(size <= _MAX_ORDERED, 'cohort_size', requirement, size)
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
-    # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
+    # A ratio too small for float64 counts as the smallest float64: no 0 / 0 below.
     ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
     probs = masses(ratios, cohorts)
     return CohortLaw(cohorts, probs / probs.sum())
@@ -115,10 +118,11 @@ def minimum_separation_chain(
 ) -> MinimumSeparationChain:
     r"""Enumerates the chain of minimum separation for few clients.
 
-    A client selected in round t may be selected again from round ``t + R_i + 1``. Each round a
-    cohort of B is drawn by `cohort_law` among the clients that may be selected. The state is the
-    vector of remaining waits. Starting with everybody selectable, all reachable states are listed;
-    those that recur form the chain, and its stationary law solves ``zeta P = zeta``.
+    Client i, selected in round t, may be selected again from round ``t + R_i + 1`` on. In each
+    round a cohort of B clients is drawn by `cohort_law` among the selectable clients. The state is
+    the vector of remaining waits. All states that can be reached from a start where everybody is
+    selectable are listed. The recurrent states among them form the chain. The chain's stationary
+    law solves ``zeta P = zeta``.
 
     Args:
       weights: float[N], positive selection weights of any scale.
@@ -126,11 +130,11 @@ def minimum_separation_chain(
       cohort_size: B, clients per round.
       design: ``'product'`` (conditional Poisson), ``'successive'`` (Plackett-Luce) or ``'sum'``
         (Midzuno).
-      max_states: refuses chains with more reachable states. An equal separation has
-        ``N! / (B!^R (N - R B)!)`` that recur.
+      max_states: a chain with more reachable states raises an error. If all clients have the
+        separation R, ``N! / (B!^R (N - R B)!)`` states recur.
 
     Returns:
-      The chain, its stationary law and the selection law per client.
+      The chain, its stationary law and the clients' shares of the selections.
 
     Raises:
       ValueError: if an argument is out of range, a reachable state has fewer than B selectable
@@ -144,7 +148,8 @@ def minimum_separation_chain(
 
     References:
       Sun et al., ICLR 2025, Definition 1, Proposition 1 and Eqs. (4) to (6); Section 5 for a
-      separation per client. There states are ordered tuples, here their sets, which suffice.
+      separation per client. States are ordered tuples of clients in the paper. Here each cohort
+      is a set, which suffices.
     """
     limit = _checks.checked_int('max_states', max_states, minimum=1)
     draws = cohort_draws(weights, separation, cohort_size, design, max_states=limit)
@@ -174,16 +179,16 @@ def minimum_separation_chain(
 
 
 class CohortDraws(NamedTuple):
-    """Holds all draws of a cohort that can happen from a start where everybody may be drawn.
+    """Holds all draws of a cohort that a run can make from a start where everybody is selectable.
 
-    S states, K draws.
+    There are S states and K draws.
 
     Attributes:
-      states: int64[S, N], rounds that each client still has to wait. The first is the start.
-      sources: int64[K], the states before.
-      targets: int64[K], the states after.
-      probs: float64[K], given the state before.
-      cohorts: int64[K, B].
+      states: int64[S, N], rounds that each client still has to wait. The first row is the start.
+      sources: int64[K], the state before each draw.
+      targets: int64[K], the state after each draw.
+      probs: float64[K], the probability of each draw given the state before.
+      cohorts: int64[K, B], the clients drawn.
     """
 
     states: np.ndarray
@@ -217,7 +222,7 @@ def cohort_draws(
         _checks.require(has_cohort, 'separation', requirement, all_waits)
         law = cohort_law(weights[eligible], size, design)
         cohorts = eligible[law.cohorts]
-        # Waits fall by one; those of the selected clients start again.
+        # Waits fall by one. The waits of the selected clients start again.
         after = np.tile(np.maximum(np.array(state) - 1, 0), (len(cohorts), 1))
         np.put_along_axis(after, cohorts, waits[cohorts], axis=1)
         new_states = map(tuple, after.tolist())
@@ -242,13 +247,13 @@ def cohort_draws(
 
 
 def check_chain(chain: object) -> None:
-    """Raises for what is no chain of minimum separation."""
+    """Raises unless ``chain`` is a `MinimumSeparationChain`."""
     what = 'a chain, as `analysis.minimum_separation_chain` returns'
     _checks.checked_kind('chain', chain, MinimumSeparationChain, what)
 
 
 def check_cohorts_of_one(chain: MinimumSeparationChain) -> None:
-    """Raises for what is no chain, or one whose cohorts have several clients."""
+    """Raises unless ``chain`` is a `MinimumSeparationChain` with cohorts of one client."""
     check_chain(chain)
     size = chain.cohort_size
     _checks.require(size == 1, 'chain', 'have cohorts of one', f'cohorts of {size}')
@@ -280,7 +285,7 @@ def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
     masses = np.zeros(len(cohorts))
     for order in itertools.permutations(range(cohorts.shape[1])):
         ordered = weights[cohorts[:, order]]
-        # What remains is summed up from the last draw: subtracting would cancel.
+        # Sum the remaining weights up from the last draw: subtracting would cancel digits.
         remaining = outside + np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1]
         masses += np.prod(ordered / remaining, axis=1)
     return masses

@@ -4,10 +4,10 @@ Links are independent. The number of active clients ``|A|`` has the generating f
 
 ``f(z) = E[z^|A|] = prod_j (1 - p_j + p_j z)``.
 
-Means of ``1 / |A|`` and ``1 / |A|^2`` are integrals of it over [0, 1], because
+Means of ``1 / |A|`` and ``1 / |A|^2`` are integrals of f over [0, 1], because
 ``1/n = int z^(n-1) dz`` and ``1/n^2 = int -log(z) z^(n-1) dz``. With ``z = exp(-t)`` one
-quadrature with positive weights serves both. Products are taken in log space. So nothing
-cancels, under- or overflows, whatever the number of clients.
+quadrature with positive weights computes both integrals. Products are taken in log space. So no
+digits cancel and nothing under- or overflows, whatever the number of clients.
 """
 
 import math
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
 
-# The step of the trapezoidal sum. Half of it changes results by rounding only.
+# The step of the trapezoidal sum. Half the step changes results by rounding only.
 _STEP = 0.125
 # The first node s, where t is 1e-20 of its scale.
 _FIRST = -3.75
@@ -58,7 +58,7 @@ def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
 def non_empty_probability(probs: np.ndarray) -> float:
     """Computes the probability that at least one independent link is up.
 
-    It is precise for tiny ``probs`` too.
+    The result is precise for tiny ``probs`` too.
     """
     with np.errstate(divide='ignore'):  # log1p(-1) = -inf is the right answer for p = 1
         return float(-np.expm1(np.log1p(-probs).sum()))
@@ -67,21 +67,21 @@ def non_empty_probability(probs: np.ndarray) -> float:
 def quadrature(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Returns nodes and weights of a quadrature for ``int_0^1 h(z) dz``.
 
-    The weights times t serve ``int -log(z) h(z) dz``. Both are exact to rounding for
-    ``h(z) = f(z)`` and for f without one or two of its factors. (Without most of them, h reaches
-    beyond the last node.)
+    The weights times t give a quadrature for ``int -log(z) h(z) dz``. Both quadratures are exact
+    to rounding for ``h(z) = f(z)``, and for f without one or two of its factors. (With most factors
+    left out, h would reach beyond the last node.)
 
     With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The
-    substitution ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially
-    on both sides of the real line. There the trapezoidal sum converges geometrically: some
-    70 nodes serve any N.
+    substitution ``t = exp(s - exp(-s)) / (1 + mu)`` gives an integrand in s that falls off double
+    exponentially on both sides. For such an integrand the trapezoidal sum converges
+    geometrically: some 70 nodes are enough for any N.
 
     Args:
       probs: float64[N], participation probabilities.
 
     Returns:
       float64[n], t of the nodes ``z = exp(-t)``, increasing from close to 0; and
-      float64[n], their positive weights.
+      float64[n], the positive weights of the nodes.
 
     References:
       Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
@@ -108,8 +108,8 @@ def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
     Returns:
       float64[n, N], ``log(1 - p_i + p_i z_k)``, finite also for p = 1.
     """
-    # A factor is one minus p (1 - z). Near one, log1p keeps its precision; elsewhere it would
-    # lose digits of p z for p close to one.
+    # A factor is one minus p (1 - z). For factors near one, log1p is precise. For other factors
+    # log1p would lose digits of p z if p is close to one.
     below_one = probs * -np.expm1(-times)[:, None]
     near_one = np.log1p(-np.minimum(below_one, 0.5))
     elsewhere = np.log((1.0 - probs) + probs * np.exp(-times)[:, None])
@@ -119,7 +119,7 @@ def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
 def reciprocal_means(probs: np.ndarray) -> np.ndarray:
     """Computes means ``E[1{i in A} / |A|]`` under independent links, in bounded memory.
 
-    They are ``p_i int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``.
+    The mean of client i is ``p_i int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -160,7 +160,7 @@ def pair_rows(probs: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns a matrix whose Gram matrix is `pair_means` off the diagonal, and the diagonal.
 
     Off the diagonal, ``E[1{i, j in A} / |A|] = p_i p_j int z f(z) / (f_i(z) f_j(z)) dz``, with
-    the factors f_i of f. On it, ``E[1{i in A} / |A|] = p_i int f(z) / f_i(z) dz``.
+    the factors f_i of f. On the diagonal, ``E[1{i in A} / |A|] = p_i int f(z) / f_i(z) dz``.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -173,7 +173,7 @@ def pair_rows(probs: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
     factors = log_factors(probs, times)
     # The second power has the weight -log(z) = t.
     log_mass = np.log(weights * times ** (power - 1)) + factors.sum(axis=1)
-    # Each side takes the square root of the node's mass, so all entries stay below one.
+    # Each of the two factors takes the square root of the node's mass, so entries stay below one.
     rows = probs * np.exp(0.5 * (log_mass - times)[:, None] - factors)
     return rows, probs * np.exp(log_mass[:, None] - factors).sum(axis=0)
 
@@ -190,12 +190,12 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
       values: float64[N, d], one vector per client.
 
     Returns:
-      float64[d, d]. If the mean of m over non-empty rounds is zero, it is their covariance times
-      the probability of a non-empty round.
+      float64[d, d]. If m has mean zero over non-empty rounds, this is the covariance of m over
+      non-empty rounds, times the probability of a non-empty round.
     """
     rows, diagonal = pair_rows(probs, power=2)
     means = rows @ values
-    # The Gram matrix of the rows has another diagonal than K.
+    # The Gram matrix of the rows differs from K on the diagonal.
     correction = diagonal - np.sum(rows**2, axis=0)
     return np.asarray(means.T @ means + values.T @ (correction[:, None] * values))
 
@@ -203,11 +203,11 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
 def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     r"""Returns the linear map ``H -> E[W H W]`` for the mixing matrix W of a round.
 
-    Entry (i, j) of ``W H W`` is ``H_ij`` if neither is active. It is the mean of row j over A if
-    only i is active, and the mean of H over A x A if both are. The mean Kronecker square of W is
-    the same map with N^4 entries; this form needs N for each of some 70 nodes. The map is
-    self-adjoint with eigenvalues in [0, 1], because the Kronecker square of W is an orthogonal
-    projection.
+    Entry (i, j) of ``W H W`` is ``H_ij`` if neither i nor j is active. If only i is active, the
+    entry is the mean of row j of H over A. If both are active, it is the mean of H over A x A. The
+    mean Kronecker square of W is the same map, written with N^4 entries. The form here needs N
+    numbers for each of some 70 nodes. The map is self-adjoint with eigenvalues in [0, 1], because
+    the Kronecker square of W is an orthogonal projection.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -219,8 +219,8 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     factors = log_factors(probs, times)
     # At node z, client i counts as active with probability up = p z / (1 - p + p z), and else as
     # inactive, independently of the others. E[h(A) / |A|] is then the mean of h at z, times
-    # f(z) / z, integrated over z. As h is 0 for no active client, a factor up cancels 1 / z. For
-    # 1 / |A|^2 the weight has -log(z) = t more.
+    # f(z) / z, integrated over z. As h is 0 without active clients, a factor up cancels 1 / z. For
+    # 1 / |A|^2 the weight has one more factor -log(z) = t.
     first_weight = (weights * np.exp(factors.sum(axis=1) + times))[:, None]
     second_weight = first_weight * times[:, None]
     up = probs * np.exp(-times[:, None] - factors)

@@ -1,13 +1,13 @@
 r"""Computes best linear models of clients with Gaussian features, and what weights cost.
 
-With unit covariance nothing has to be minimised numerically. With classes, an example of
-client i is of class c with probability ``q_ic``, and then x has the law ``N(mu_c, I)``.
-Under client weights w the classes have the shares ``q_c = sum_i w_i q_ic``. By Bayes' rule
-``P(c | x)`` is proportional to ``exp(mu_c^T x - |mu_c|^2 / 2 + log q_c)``: linear scores.
-The cross-entropy of a softmax model is least at the true conditional probabilities. So
-weights move the intercept alone, by the logarithms of the shares. What this costs on equally
-likely classes is one integral if all means are equally far apart. Otherwise it is a sum over
-the boundaries of pairs (`class_boundaries`).
+With unit covariance the best model has a closed form. With classes, an example of client i is of
+class c with probability ``q_ic``, and then x has the law ``N(mu_c, I)``. Under client weights w the
+classes have the shares ``q_c = sum_i w_i q_ic``. By Bayes' rule ``P(c | x)`` is proportional to
+``exp(mu_c^T x - |mu_c|^2 / 2 + log q_c)``, so scores are linear. The cross-entropy of a softmax
+model is least at the true conditional probabilities. So client weights change the intercept alone,
+by the logarithms of the shares. The accuracy that this costs on equally likely classes is one
+integral if all means are equally far apart. Otherwise it is a sum over the boundaries of pairs of
+classes (`class_boundaries`).
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ from scipy import linalg, optimize, special
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
 
-# The normal density beyond is below 1e-31.
+# Integrals over z end here: beyond, the normal density is below 1e-31.
 _REACH = 12.0
-# Steps of 0.005. `equidistant_distance` places the means of data sets, whose last bits would
-# change with another number.
+# Nodes of the sum, in steps of 0.005. `equidistant_distance` places the class means of data sets,
+# and another number of nodes would change their last bits.
 _NODES = 4801
-# Here the accuracy is 1 in float64, whatever the number of classes.
+# At this distance the accuracy is 1 in float64, whatever the number of classes.
 _FARTHEST = 60.0
 # Second moments of features farther from the origin leave too few digits of a fit.
 _LARGEST_SHIFT = 1e6
@@ -34,8 +34,8 @@ class LinearFit(NamedTuple):
     """Holds the best linear model of all clients together.
 
     Attributes:
-      vector: float64[d], b*.
-      error: its mean squared error, the least there is.
+      vector: float64[d], the model b*.
+      error: the mean squared error of b*, the least of all models.
       moment: float64[d, d], S, the clients' mean of ``E[x x^T]``; a model b has error
         ``error + (b - b*)^T S (b - b*)``.
     """
@@ -54,18 +54,18 @@ def best_linear_fit(
 ) -> LinearFit:
     """Computes the least-squares fit of clients with shifted Gaussian features.
 
-    Client i has x of the law ``N(s_i, I)`` and ``y = <x, v_i> + sigma e``. Its second moment
-    is ``E_i[x x^T] = S_i = I + s_i s_i^T``. So the model b has error
-    ``sigma^2 + (b - v_i)^T S_i (b - v_i)`` there. The mean of these under client weights w_i
-    is least at ``b* = S^-1 sum_i w_i S_i v_i`` with ``S = sum_i w_i S_i``.
+    At client i, x has the law ``N(s_i, I)``, and ``y = <x, v_i> + sigma e`` with standard normal
+    noise e. The second moment of x is ``E_i[x x^T] = S_i = I + s_i s_i^T``. So the model b has
+    the error ``sigma^2 + (b - v_i)^T S_i (b - v_i)`` at client i. The mean of the errors under
+    client weights w_i is least at ``b* = S^-1 sum_i w_i S_i v_i`` with ``S = sum_i w_i S_i``.
 
     Args:
       vectors: float[N, d], v_i.
       shifts: float[N, d], s_i, in [-1e6, 1e6].
       sigma: standard deviation of the noise, at least 0.
       weights: float[N], w_i, how much clients count, scaled to sum one; equal by default.
-        With the `fedavg_weights` of independent links the fit is FedAvg's limit at small
-        steps.
+        With the `fedavg_weights` of independent links, the fit is FedAvg's limit as the step
+        size tends to zero.
 
     Returns:
       The fit.
@@ -116,12 +116,13 @@ def gaussian_minimiser(
       weights: float[N], w_i, not negative.
 
     Returns:
-      ``B_c = mu_c - mean`` and ``b_c = log q_c - |mu_c|^2 / 2`` minus its mean over the
-      classes, as a gradient method from zero would find them. They are exact.
+      The exact minimiser. Its coefficients are ``B_c = mu_c`` minus the mean of mu_c over the
+      classes. Its intercept is ``b_c = log q_c - |mu_c|^2 / 2`` minus the mean of this over the
+      classes. A gradient method from zero tends to this minimiser.
 
     Raises:
-      ValueError: if an argument is out of range, or a class has no share under the
-        weights: then its intercept falls for ever and there is no minimiser.
+      ValueError: if an argument is out of range, or a class has no share under the weights.
+        Then there is no minimiser: the intercept of this class would fall for ever.
     """
     centres = class_means(means)
     client_weights = _checks.checked_client_weights('weights', weights)
@@ -145,18 +146,19 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
     """Computes the Bayes accuracy of K Gaussian classes whose means are equally far apart.
 
     Classes are equally likely, class c is ``N(m_c, I)``, and ``|m_c - m_k| = D`` for all
-    pairs. Up to a common term, scores ``<x, m_c>`` are K independent normals, of which the
-    true one is ahead by ``D / sqrt 2`` of their standard deviations. So the accuracy is
-    ``E[Phi(z + D / sqrt 2)^(K - 1)]``, z standard normal. Bayes' rule picks the largest
-    score and is linear: no model does better, and softmax regression reaches it.
+    pairs. Up to a common term, the scores ``<x, m_c>`` are K independent normal numbers. The
+    mean score of the true class is ahead by ``D / sqrt 2`` standard deviations of a score. So
+    the accuracy is ``E[Phi(z + D / sqrt 2)^(K - 1)]``, z standard normal. Bayes' rule picks
+    the largest score and is linear. So no model does better, and softmax regression reaches
+    this accuracy.
 
     Args:
       distance: D, at least 0, in standard deviations of a class.
       num_classes: K, at least 2.
 
     Returns:
-      A probability in [1 / K, 1]. The trapezoidal sum behind it errs by a few 1e-16, as it
-      converges geometrically for entire functions that decay like the normal density.
+      A probability in [1 / K, 1]. The trapezoidal sum that computes it errs by a few 1e-16.
+      Such a sum converges geometrically for entire functions that decay like the normal density.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -179,17 +181,17 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
 def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     """Computes the accuracy on equally likely classes after training on unequal shares.
 
-    Softmax regression reaches it on the classes of `equidistant_accuracy` if the weighted
-    training data hold them in shares q. By `gaussian_minimiser` its scores are those of
-    Bayes' rule with ``log q_c`` added. With ``a = D / sqrt 2`` the accuracy is the mean
-    over c of ``E[prod_{k != c} Phi(z + a + log(q_c / q_k) / a)]``, z standard normal.
+    The classes are those of `equidistant_accuracy`. The weighted training data hold them in
+    the shares q. By `gaussian_minimiser`, the scores of softmax regression are then the scores
+    of Bayes' rule plus ``log q_c``. With ``a = D / sqrt 2`` the accuracy is the mean over c of
+    ``E[prod_{k != c} Phi(z + a + log(q_c / q_k) / a)]``, z standard normal.
 
     Args:
       distance: D, positive.
       shares: float[K], q, positive; their scale does not matter.
 
     Returns:
-      A probability; the trapezoidal sum behind it errs by about 1e-15.
+      A probability. The trapezoidal sum that computes it errs by about 1e-15.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -198,8 +200,8 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
     distance = _checks.checked_positive('distance', distance)
-    # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2). So a
-    # step h errs by about exp(-2 pi^2 / (K h^2)), which is exp(-40) at this one.
+    # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2). So a sum
+    # of step h errs by about exp(-2 pi^2 / (K h^2)). For the step below this is exp(-40).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
     z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
     ahead = distance / np.sqrt(2)

@@ -1,6 +1,8 @@
 """Computes what independent links do to FedAvg's objective and to implicit gossip.
 
-`effective_weights` also estimates the weights of any links from an observed run.
+A is the set of active clients of a round, whose upload arrives. Implicit gossip replaces the models
+of the clients in A by their mean, as FedPBC does. `effective_weights` also estimates FedAvg's
+weights under any links from an observed run.
 """
 
 from typing import NamedTuple
@@ -12,13 +14,14 @@ from fedjax_links.analysis import _checks, cohort_sizes
 
 
 class EffectiveWeights(NamedTuple):
-    """Holds the weights of the implicit objective ``sum_i w_i F_i``.
+    """Holds the weights of FedAvg's implicit objective ``sum_i w_i F_i``, F_i client i's loss.
 
     Attributes:
       weights: float64[N], summing to 1.
       standard_errors: float64[N], zero for exact weights.
       exact: whether the weights come from a formula and not from an observed run.
-      degrees_of_freedom: of the standard errors (batches - 1); infinite for exact weights.
+      degrees_of_freedom: degrees of freedom of the standard errors, the number of batches minus
+        1; infinite for exact weights.
     """
 
     weights: np.ndarray
@@ -31,9 +34,9 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
     r"""Computes the weights of the objective that FedAvg minimises on independent links.
 
     ``w_i = E[1{i in A} / |A|  given A not empty] = p_i I_i / (1 - prod_j (1 - p_j))`` with
-    ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The
-    alternating sum over subsets that defines the weights becomes a quadrature of some 70 nodes.
-    It costs O(N) operations for all clients together, in bounded memory.
+    ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The paper
+    defines the weights by an alternating sum over subsets. Here a quadrature of some 70 nodes
+    computes the integrals. It costs O(N) operations for all clients together, in bounded memory.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -62,8 +65,8 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
     """Computes the limit of FedAvg's expected model on quadratics under independent links.
 
     Clients have ``F_i(x) = 0.5 ||x - u_i||^2``. Then ``lim E[x^t] = sum_i w_i u_i`` with
-    `fedavg_weights`, for any step size in (0, 2) and any number of local steps. It is the mean of
-    the targets for any targets only if all ``probs`` agree.
+    `fedavg_weights`, for any step size in (0, 2) and any number of local steps. Unless all
+    ``probs`` agree, the limit differs from the mean of the u_i for some u.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -96,21 +99,21 @@ def effective_weights(
 ) -> EffectiveWeights:
     r"""Computes FedAvg's implicit weights, exactly or from an observed run.
 
-    They are ``w_i = E[1{i in A} / |A|  given A not empty]``. Give exactly one of
+    The weights are ``w_i = E[1{i in A} / |A|  given A not empty]``. Give exactly one of
 
-    * ``probs``: independent links; the exact `fedavg_weights`.
-    * ``selection_law``: cohorts of equal size (uniform cohorts, minimum separation). The
-      share of selections per client is then the answer itself.
-    * ``masks``: an observed run of any link process; the average over its non-empty rounds.
-      (If links have memory, FedAvg's mean model differs a little: it keeps the model of the last
-      cohort through empty rounds, so cohorts before long gaps count more.)
+    * ``probs``: for independent links; the weights are the exact `fedavg_weights`.
+    * ``selection_law``: for cohorts of equal size (uniform cohorts, minimum separation). The
+      weights are then the clients' shares of the selections.
+    * ``masks``: for an observed run of any link process; the weights are averages over its
+      non-empty rounds. (If links have memory, FedAvg's mean model differs a little. FedAvg keeps
+      its model through empty rounds, so cohorts before long gaps count more.)
 
-    Standard errors come from batch means. The run is cut into ``num_batches`` contiguous
-    batches, and the spread of their ratios around the overall one estimates the variance
-    of the ratio estimator. This is valid for links with memory if batches are much longer
+    With ``masks``, standard errors come from batch means. The run is cut into ``num_batches``
+    contiguous batches. Each batch gives a ratio estimate, and the spread of these around the
+    overall estimate gives the standard errors. Links may have memory if batches are much longer
     than the memory. Single rounds in place of batches would claim far too much precision.
     Compare ``(weights - w) / standard_errors`` with Student's t at the stated degrees of
-    freedom. A run that starts away from stationarity carries that start in its weights.
+    freedom. If a run starts away from stationarity, the start biases its weights.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -122,7 +125,7 @@ def effective_weights(
       The weights, with standard errors and their degrees of freedom.
 
     Raises:
-      ValueError: if not exactly one source is given or it is invalid.
+      ValueError: unless exactly one of the three sources is given, and for an invalid value.
 
     Example:
       >>> from fedjax_links import analysis
@@ -166,7 +169,7 @@ def batch_means(
     """Estimates ``sum_i w_i v_i`` with the weights of an observed run.
 
     Args:
-      masks: bool[T, N], not all of them empty.
+      masks: bool[T, N], with at least one round that is not empty.
       num_batches: number of contiguous batches.
       values: float64[N, d], v; by default unit vectors, which give the weights themselves.
 
@@ -199,10 +202,10 @@ def share_sums(masks: np.ndarray) -> np.ndarray:
 def mixing_matrix(mask: ArrayLike) -> np.ndarray:
     """Computes the mixing matrix of one round.
 
-    It averages over the active clients and leaves the others alone.
+    The matrix W averages over the active clients and leaves other clients' models as they are.
 
-    ``W_ij = 1/|A|`` for i and j in A, the identity elsewhere. It is symmetric, doubly stochastic
-    and a projection (``W W = W``); it is the identity for at most one active client.
+    ``W_ij = 1/|A|`` for i and j in A, and W is the identity elsewhere. W is symmetric, doubly
+    stochastic and a projection (``W W = W``). For at most one active client W is the identity.
 
     Args:
       mask: bool[..., N], the active set.
@@ -238,7 +241,7 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
     are one Gram matrix over some 70 quadrature nodes: O(N^2) operations.
 
     Args:
-      probs: float[N], participation probabilities in [0, 1]. All zero gives the identity.
+      probs: float[N], participation probabilities in [0, 1]. If all are zero, M is the identity.
 
     Returns:
       float64[N, N], symmetric, doubly stochastic, positive semi-definite.
@@ -262,9 +265,9 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
 def mixing_rate(probs: ArrayLike) -> float:
     """Computes the contraction rate of implicit gossip under independent links.
 
-    It is ``rho = lambda_2(M)``, for which
-    ``E ||W y - mean(y)||^2 <= rho ||y - mean(y)||^2`` with the random mixing matrix W of a
-    round. Costs O(N^3).
+    The rate is ``rho = lambda_2(M)``, the second largest eigenvalue of ``M = E[W]``. It satisfies
+    ``E ||W y - mean(y)||^2 <= rho ||y - mean(y)||^2`` for the random mixing matrix W of a round.
+    The computation costs O(N^3).
 
     Args:
       probs: float[N], participation probabilities in [0, 1].
@@ -287,14 +290,14 @@ def mixing_rate(probs: ArrayLike) -> float:
     if ascending.size == 1:
         return 0.0
     if not np.all(probs):
-        return 1.0  # A client that is never active keeps its model. No rounding error.
+        return 1.0  # Exact: a client that is never active keeps its model.
     return float(np.clip(ascending[-2], 0.0, 1.0))
 
 
 def mixing_rate_bound(probs: ArrayLike) -> float:
     """Computes the published upper bound on `mixing_rate`.
 
-    It is ``1 - c^4 [1 - (1 - c)^N]^2 / 8`` with ``c = min p``.
+    The bound is ``1 - c^4 [1 - (1 - c)^N]^2 / 8`` with ``c = min p``.
 
     Args:
       probs: float[N], participation probabilities in [0, 1]; only the least one and N matter.

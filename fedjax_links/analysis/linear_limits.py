@@ -1,4 +1,4 @@
-r"""Computes minimisers of linear models under client weights, and training on the way there."""
+r"""Computes minimisers of linear models under client weights, and models during training."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Unpack
@@ -15,20 +15,20 @@ from fedjax_links.analysis import (
 )
 from fedjax_links.core import errors
 
-# The minimiser's gradient has a smaller norm.
+# The gradient at a minimiser has a norm below this.
 _TOLERANCE = 1e-8
-# At the minimiser, Newton's step changes each score by less.
+# At a minimiser, Newton's step changes each score by less than this.
 _SCORE_TOLERANCE = 1e-6
-_MAX_STEPS = 60  # More than a minimiser needs.
-# Where more steps with a gradient below the tolerance change scores, there is no minimiser.
+_MAX_STEPS = 60  # Newton steps, more than finding a minimiser needs.
+# If more steps than this have a small gradient but still change scores, there is no minimiser.
 _MAX_DIVERGING_STEPS = 4
 # Singular values below this fraction of the largest one count as zero.
 _RANK = 1e-10
 _EXISTS = 'overlap or `l2` be positive for a minimiser to exist'
 _LBFGS = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
-# The fraction of their stability limit that Chebyshev steps use.
+# Chebyshev steps have this fraction of the longest stable length.
 _SAFETY = 0.6
-_MAX_GRADIENTS = 10**7  # They take ten minutes or more.
+_MAX_GRADIENTS = 10**7  # This many gradients take ten minutes or more.
 # The step of the differences that approximate a third derivative.
 _PROBE = 1e-3
 
@@ -38,16 +38,16 @@ class NoMinimiserError(errors.InvalidError):
 
 
 class LongFlowError(errors.InvalidError):
-    """Says that a flow takes more gradients than it may."""
+    """Says that a gradient flow would take more gradients than are allowed."""
 
 
 class WeightedMinimiser(NamedTuple):
     """Holds the minimiser of a weighted loss.
 
     Attributes:
-      model: the minimiser; where several have the same scores, the smallest of them.
+      model: the minimiser; if several models have the same scores, the one of least norm.
       loss: F at the minimiser, the penalty included.
-      gradient_norm: of F there, below 1e-8.
+      gradient_norm: norm of the gradient of F at the minimiser, below 1e-8.
     """
 
     model: linear_models.LinearModel
@@ -64,10 +64,10 @@ def weighted_minimiser(
 ) -> WeightedMinimiser:
     r"""Minimises ``sum_i w_i F_i(B, b) + l2 / 2 |B|^2`` over linear models.
 
-    F_i is client i's mean loss. FedAvg with small steps ends at the minimiser under its implicit
-    weights (`fedavg_weights`, `effective_weights`). The mean of FedPBC's client models ends at that
-    under equal weights. It is found by L-BFGS in coordinates where the features are uncorrelated,
-    and then by Newton steps with the exact Hessian.
+    F_i is client i's mean loss. FedAvg with small steps ends at the minimiser under FedAvg's
+    implicit weights (`fedavg_weights`, `effective_weights`). The mean of FedPBC's client models
+    ends at the minimiser under equal weights. This function runs L-BFGS in coordinates where the
+    features are uncorrelated, and then Newton steps with the exact Hessian.
 
     Args:
       features: float[E, ...], flattened.
@@ -84,9 +84,9 @@ def weighted_minimiser(
 
     Raises:
       ValueError: if an argument is out of range.
-      linear_limits.NoMinimiserError: a ValueError, if there is no minimiser. Labels that a linear
-        model separates, some or all, pull it to infinity unless ``l2`` is positive. A class without
-        an example does so in any case.
+      linear_limits.NoMinimiserError: a ValueError, if there is no minimiser. If a linear model
+        separates some of the labels, parameters grow to infinity unless ``l2`` is positive. If a
+        class has no example, they do so in any case.
     """
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
@@ -133,7 +133,7 @@ def _step_length(
     point: np.ndarray,
     step: np.ndarray,
 ) -> float:
-    """Halves a step until F falls by 1e-4 of what its slope promises (Armijo), up to rounding."""
+    """Halves a step until F falls by 1e-4 of what the slope of F predicts (Armijo's rule)."""
     value, slope = loss(point)
     fall = float(slope @ step)
     goal = value + 1e-14 * abs(value)
@@ -174,26 +174,26 @@ def weighted_gradient_flow(
 ) -> linear_models.LinearModel:
     r"""Predicts a linear model during training by a gradient flow.
 
-    It follows ``x' = -grad F(x)`` with ``F = sum_i w_i F_i + l2 / 2 |B|^2``.
+    The flow is ``x' = -grad F(x)`` with ``F = sum_i w_i F_i + l2 / 2 |B|^2``.
 
-    With small steps, a round of FedAvg with active clients moves by ``-eta s grad F`` on
-    average, under its implicit weights. The mean of FedPBC's client models does so in each
-    round, under equal weights. So after T rounds they are near the flow at
-    ``time = eta s T``; for FedAvg, T counts rounds with active clients. This holds before
-    convergence too, and where there is no minimiser to converge to.
+    With small steps, a round of FedAvg with active clients moves the model by
+    ``-eta s grad F`` on average, under FedAvg's implicit weights. The mean of FedPBC's client
+    models moves in this way in each round, under equal weights. So after T rounds both are
+    near the flow at ``time = eta s T``. For FedAvg, T counts rounds with active clients. This
+    also holds before convergence, and without a minimiser.
 
     Time steps grow in proportion to the time passed, as the flow slows down. Each is a
-    Runge-Kutta-Chebyshev step of second order, whose number of gradients grows with the
-    square root of its length.
+    Runge-Kutta-Chebyshev step of second order. A step of twice the length takes ``sqrt 2``
+    times as many gradients.
 
     Args:
-      features: float[E, ...], as all further arguments in `weighted_minimiser`.
-      labels: as there.
-      clients: int[E].
-      weights: float[N].
-      time: how long, at least 0.
-      start: where from; zeros if absent.
-      num_steps: steps in time, at least 1; the error falls with their square.
+      features: float[E, ...], as in `weighted_minimiser`.
+      labels: as in `weighted_minimiser`.
+      clients: int[E], as in `weighted_minimiser`.
+      weights: float[N], as in `weighted_minimiser`.
+      time: duration of the flow, at least 0.
+      start: the model at time 0; zeros if absent.
+      num_steps: steps in time, at least 1. The error falls as 1 over its square.
       max_gradients: most gradients that may be computed, at least 0; None for 10 million.
       **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
@@ -202,7 +202,7 @@ def weighted_gradient_flow(
 
     Raises:
       ValueError: if an argument is out of range.
-      LongFlowError: before anything is computed, if more gradients would be.
+      LongFlowError: if the flow would take more gradients; raised before any is computed.
 
     References:
       Sommeijer, Shampine and Verwer, RKC: an explicit solver for parabolic PDEs, 1998.
@@ -230,7 +230,7 @@ def weighted_gradient_flow(
     stages = np.ceil(np.sqrt(1 + 1.5 * lengths * smoothness / _SAFETY))
     stages = np.maximum(2, stages)
     limit = _MAX_GRADIENTS if max_gradients is None else max_gradients
-    if not stages.sum() <= limit:  # Of a time near the largest float it is infinite.
+    if not stages.sum() <= limit:  # For times near the largest float, it is infinite.
         requirement = f'take at most {limit:,} gradients'
         got = f'{time:.4g}, which takes {stages.sum():,.0f}'
         raise LongFlowError('time', requirement, got)
@@ -282,20 +282,20 @@ def fedavg_finite_steps(
     r"""Computes the long-run mean of FedAvg's model, to first order in the step.
 
     Links are independent, with the same probabilities in each round. Clients take s local
-    steps of size eta on full local data. With x_w the minimiser of ``F_w = sum_i w_i F_i``
-    under `fedavg_weights`, and g_i and H_i the clients' gradients and Hessians there,
+    steps of size eta on full local data. Let x_w be the minimiser of ``F_w = sum_i w_i F_i``
+    under `fedavg_weights`, and g_i and H_i the clients' gradients and Hessians at x_w. Then
 
     ``H_w (E x - x_w) = eta (s - 1) / 2 sum_i w_i H_i g_i - 1/2 D^3 F_w [C]``.
 
     The first term is the drift of local steps. The second is the effect of the third
-    derivative on the spread C that random cohorts leave,
+    derivative on the model's covariance C, which is due to random sets A of active clients:
     ``H_w C + C H_w = eta s Cov(mean_A g)``, over non-empty A. The error is of second order.
-    Minibatches would add to the covariance; they are not counted here.
+    Minibatches would add to the covariance; this formula leaves them out.
 
     Args:
-      features: float[E, ...], as all further arguments in `weighted_minimiser`.
-      labels: as there.
-      clients: int[E].
+      features: float[E, ...], as in `weighted_minimiser`.
+      labels: as in `weighted_minimiser`.
+      clients: int[E], as in `weighted_minimiser`.
       probs: float[N], participation probabilities in [0, 1], at least one positive.
       learning_rate: eta, positive.
       local_steps: s, at least 1.
@@ -330,7 +330,7 @@ def fedavg_finite_steps(
 def client_slopes(
     objective: linear_models.WeightedLoss, point: np.ndarray, factors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the clients' gradients g_i, and ``sum_i f_i H_i g_i`` with their Hessians H_i.
+    """Computes the clients' gradients g_i, and ``sum_i f_i H_i g_i`` with the Hessians H_i.
 
     Args:
       objective: the weighted loss.
@@ -357,15 +357,16 @@ def mean_near_minimiser(
 ) -> linear_models.LinearModel:
     """Computes the mean of a model that noise and a small pull keep off a minimiser.
 
-    It solves ``H (E x - x*) = pull - 1/2 D^3 F [C]`` with ``H C + C H = drive``.
+    The mean solves ``H (E x - x*) = pull - 1/2 D^3 F [C]`` with ``H C + C H = drive``.
 
     Args:
       objective: F.
       minimiser: float64[size], x*.
-      pull: float64[size], what a mean round adds to minus the gradient of F, over its step.
-      drive: float64[size, size], the covariance that a round adds, over its step.
+      pull: float64[size], what a round adds on average to a gradient step on F, divided by
+        the round's step size.
+      drive: float64[size, size], the covariance that a round adds, divided by its step size.
     """
-    # The spread C, by its principal axes.
+    # The covariance C, by its principal axes.
     curvatures, basis = linalg.eigh(objective.hessian(minimiser))
     # Features that never vary have no curvature and no gradient.
     is_curved = curvatures > 1e-10 * curvatures[-1]

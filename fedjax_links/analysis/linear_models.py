@@ -18,8 +18,8 @@ from scipy import special
 
 from fedjax_links.analysis import _checks
 
-# BLAS computes a product of so few multiplications in one thread. On busy cores, threads
-# that wait for each other cost tens of times the work of such a small product.
+# BLAS computes a product of at most this many multiplications in one thread. On busy cores,
+# threads that wait for each other cost tens of times the work of such a small product.
 _SMALL = 2**18
 
 SOFTMAX = 'softmax'
@@ -64,8 +64,8 @@ class _Loss(NamedTuple):
     Attributes:
       value_and_slope: (scores, targets) -> losses [E] and their derivatives [E, C].
       curvature: scores -> second derivatives [E, C, C].
-      max_curvature: number of scores -> bound of the eigenvalues of second derivatives.
-      invariant: whether the same number added to all scores of an example changes nothing.
+      max_curvature: number of scores -> upper bound of the eigenvalues of second derivatives.
+      invariant: whether the loss stays the same if a number is added to all scores of an example.
       decide: scores -> predicted labels [E]; None where labels are numbers.
     """
 
@@ -146,13 +146,13 @@ def linear_loss(
       model: the model.
       features: float[E, ...].
       labels: as in `weighted_minimiser`.
-      **options: ``loss`` and ``l2``, as there.
+      **options: ``loss`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
       The loss.
 
     Raises:
-      ValueError: for what is no model, or an argument out of range.
+      ValueError: if ``model`` is no `LinearModel`, or an argument is out of range.
     """
     _checks.checked_kind('model', model, LinearModel, 'a LinearModel')
     owners = np.zeros(as_rows(features).shape[:1], int)
@@ -164,7 +164,7 @@ def linear_loss(
 class WeightedLoss(NamedTuple):
     """Holds the objective F, a function of parameters float64[D, C] or flat.
 
-    Parameters have a row for each feature and one for b.
+    Parameters have a row for each feature and a last row for the intercept b.
 
     Attributes:
       design: float64[E, D], features and a last column of ones; examples of clients
@@ -172,7 +172,7 @@ class WeightedLoss(NamedTuple):
       targets: int64[E] or float64[E, C].
       owners: int64[E], the client of each example.
       shares: float64[E], ``w_i / n_i`` of each example's owner.
-      blocks: the examples of each product of matrices.
+      blocks: blocks of examples; products of matrices are computed block by block.
       num_outputs: C.
       loss: the loss.
       penalty: float64[D], weights of ``|parameters|^2 / 2``: ``l2``, and 0 for b.
@@ -188,7 +188,7 @@ class WeightedLoss(NamedTuple):
     penalty: np.ndarray
 
     def of_client(self, client: int) -> 'WeightedLoss':
-        """Returns the mean loss of a client that has examples here, its penalty included."""
+        """Returns the mean loss of a client with examples, the penalty included."""
         is_owned = self.owners == client
         num_examples = is_owned.sum()
         return self._replace(
@@ -203,11 +203,11 @@ class WeightedLoss(NamedTuple):
         """Returns the parameters of a model for these features and outputs, float64[D C].
 
         Args:
-          name: of the argument that holds the model.
+          name: name of the argument that holds the model.
           model: the model.
 
         Raises:
-          ValueError: for what is no model, has another shape, or is not finite.
+          ValueError: if ``model`` is no `LinearModel`, has another shape, or is not finite.
         """
         _checks.checked_kind(name, model, LinearModel, 'a LinearModel')
         coefficients = _checks.as_doubles(name, model.coefficients)
@@ -223,7 +223,7 @@ class WeightedLoss(NamedTuple):
         return _checks.checked(name, parameters, np.isfinite(parameters), 'be finite')
 
     def scores(self, parameters: np.ndarray) -> np.ndarray:
-        """Returns float64[E, C]."""
+        """Returns the scores of all examples, float64[E, C]."""
         table = parameters.reshape(-1, self.num_outputs)
         return np.concatenate([self.design[block] @ table for block in self.blocks])
 
@@ -241,16 +241,17 @@ class WeightedLoss(NamedTuple):
         return float(value), gradient
 
     def check_hessian_fits(self, num_classes: int | None) -> None:
-        """Raises if the Hessian fits no memory; ``num_classes`` as in `weighted_loss`."""
+        """Raises if memory cannot hold the Hessian; ``num_classes`` as in `weighted_loss`."""
         outputs = self.num_outputs
         size, width = self.design.shape
         entries = 2 * (width * outputs) ** 2 + size * outputs**2
         _check_memory(num_classes, outputs, 8 * entries)
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
-        """Returns float64[D C, D C], made positive along shifts of all scores.
+        """Returns the Hessian float64[D C, D C].
 
-        F is flat along these where the loss is invariant.
+        An invariant loss does not change if a number is added to all scores. Along these
+        directions, where F is flat, the matrix is made positive.
         """
         curvature = self.loss.curvature(self.scores(parameters))
         size = self.design.shape[1]
@@ -274,7 +275,7 @@ class WeightedLoss(NamedTuple):
     def separates(self, parameters: np.ndarray) -> bool:
         """Returns whether all examples are classified correctly.
 
-        Then larger parameters are always better.
+        Then scaling the parameters up always lowers the loss.
         """
         if self.loss.decide is None:
             return False
@@ -304,7 +305,7 @@ def weighted_loss(
     num_classes: int | None = None,
     l2: float = 0.0,
 ) -> WeightedLoss:
-    """Checks the arguments and builds the objective; see `weighted_minimiser` for them."""
+    """Checks the arguments, which are as in `weighted_minimiser`, and builds the objective."""
     _checks.checked_choice('loss', loss, _LOSSES)
     rows = as_rows(features)
     is_table = rows.ndim > 1 and rows.size > 0
@@ -320,7 +321,7 @@ def weighted_loss(
     rows = rows.reshape(len(rows), -1)[counted]
     design = np.append(rows, np.ones((len(rows), 1)), axis=1)
     size, width = design.shape
-    # The largest products are those of the Hessian, of width x width sums.
+    # The largest products of matrices, for the Hessian, have width x width entries.
     block = min(max(_SMALL // width**2, 16), 256)
     return WeightedLoss(
         design=design,
@@ -335,7 +336,7 @@ def weighted_loss(
 
 
 def _check_memory(num_classes: int | None, outputs: int, num_bytes: int) -> None:
-    """Raises if classes are too many for memory: those given, or else those of labels."""
+    """Raises if memory is too small; the error names ``num_classes`` if given, else ``labels``."""
     name = 'labels' if num_classes is None else 'num_classes'
     value = f'{outputs} classes' if num_classes is None else num_classes
     _checks.check_memory(name, value, num_bytes)

@@ -1,7 +1,8 @@
 r"""Defines the rounds of algorithms that are linear in models and memories, in NumPy.
 
-They are for the quadratics of `linear_rules`. A round is linear, so it takes d columns at once: the
-d coordinates of models, or unit vectors, of which it makes the columns of its matrices.
+Clients have the quadratic losses of `linear_rules`. A row is the model or memory that an algorithm
+keeps for a client. A round is linear, so it can be applied to d columns at once. The columns are
+the d coordinates of models. Or they are unit vectors, which the round maps to its matrix's columns.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,14 +14,14 @@ from fedjax_links.analysis import peer_links
 
 
 class Round(NamedTuple):
-    """Holds the links of a round and what N clients' local steps do to models of d columns.
+    """Holds a round's links, and what the local steps of N clients do to models of d columns.
 
     Attributes:
       active: bool[N], A, the clients whose upload arrives.
       mixing: float64[N, N], the Metropolis matrix of the edges that are up.
       edges: bool[N, N], edges that are up; the diagonal is True.
-      probs: float64[N], probabilities of the uplinks, those of active clients positive.
-      keep: float64[N, 1], ``a_i``, the part of the start that local steps keep.
+      probs: float64[N], probabilities of the uplinks, positive for active clients.
+      keep: float64[N, 1], ``a_i``, the factor of the start model in the model after local steps.
       targets: float64[N, d], u_i.
       rate: eta, the local learning rate, positive.
       steps: s, the number of local steps, at least 1.
@@ -60,11 +61,11 @@ class Round(NamedTuple):
         return self.sum(rows) / max(self.active.sum(), 1)
 
     def debiased_sum(self, rows: np.ndarray) -> np.ndarray:
-        """Sums over the active clients, each divided by its probability."""
+        """Sums the active clients' rows, each divided by the client's probability."""
         return self.sum(rows / np.where(self.active, self.probs, 1.0)[:, None])
 
     def stored(self, fresh: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Replaces the rows of active clients."""
+        """Replaces the rows of active clients by the ``fresh`` ones."""
         return np.where(self.active[:, None], fresh, rows)
 
 
@@ -76,15 +77,16 @@ Rule = Callable[[Round, np.ndarray, np.ndarray], State]
 
 
 class QuadraticClients(NamedTuple):
-    """Holds the losses ``h_i/2 (x - u_i)^2`` and what local steps do on them.
+    """Holds the clients' losses ``h_i/2 (x - u_i)^2`` and what local steps do on these losses.
 
     Attributes:
       targets: float64[N, d], u_i.
       curvature: float64[N], h_i.
-      keep: float64[N, 1], ``a_i``.
+      keep: float64[N, 1], ``a_i``, as in `Round`.
       rate: eta.
       steps: s.
-      target_noise: float64[N], variance that local steps add to each coordinate of u_i.
+      target_noise: float64[N], variance to add to each coordinate of u_i, for the noise of local
+        steps.
       optimum: float64[d], the minimiser of the mean of the losses.
     """
 
@@ -98,13 +100,13 @@ class QuadraticClients(NamedTuple):
 
 
 RoundMaker = Callable[[np.ndarray, np.ndarray, np.ndarray], Round]
-"""Makes a round of the mask bool[N], probabilities [N] and targets [N, width]."""
+"""Makes a `Round` from the mask bool[N], probabilities [N] and targets [N, width]."""
 
 
 def round_maker(
     clients: QuadraticClients, edges: np.ndarray, options: Mapping[str, Any]
 ) -> RoundMaker:
-    """Returns what makes a round with some edges between clients, bool[N, N]."""
+    """Returns the function that makes a `Round` with given edges between clients, bool[N, N]."""
     mixing = peer_links.metropolis_matrix(edges)
     with_diagonal = edges | np.eye(len(edges), dtype=bool)
 
@@ -155,7 +157,8 @@ def _cogc(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
     """Moves x by the mean of all D_i if at least N - r complete sums arrive."""
     size = len(ctx.active)
     tolerance = ctx.options['tolerance']
-    # A client's sum is complete if the edges to the next r clients on the circle are up.
+    # Each client sums the updates of r + 1 clients. Its sum is complete if the edges to the next
+    # r clients on the circle are up.
     sources = (np.arange(size)[:, None] + np.arange(tolerance + 1)) % size
     has_sources = np.take_along_axis(ctx.edges, sources, axis=1).all(axis=1)
     num_complete = (ctx.active & has_sources).sum()
@@ -181,7 +184,7 @@ def _s2a(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
 
 
 def _gossip(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
-    """Mixes ``y = M L(y)``; there is no server, so x is their mean."""
+    """Mixes ``y = M L(y)``; there is no server, so x is the mean of the y_i."""
     mixed = ctx.mixing @ ctx.trained(models)
     return mixed.mean(axis=0), mixed
 
@@ -192,7 +195,7 @@ def _fedpbc(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
 
 
 def _mifa(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    """Moves x by the mean of the last updates h_i, those of this round included."""
+    """Moves x by the mean of the clients' last updates h_i, which include this round's updates."""
     rows = ctx.stored(ctx.deltas(x), rows)
     return x + rows.mean(axis=0), rows
 
@@ -227,7 +230,7 @@ def _area(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 def _scaffold(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
     """Corrects gradients by ``c - c_i``, moves x by ``mean_A D_i`` and updates the c_i."""
-    # The server's control variate is the mean of the clients'.
+    # The server's control variate c is the mean of the clients' control variates c_i.
     shift = rows.mean(axis=0) - rows
     model = ctx.corrected(x, shift)
     fresh = (x - model) / (ctx.steps * ctx.rate) - shift
@@ -248,7 +251,7 @@ def _feddyn(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
     alpha = ctx.options['alpha']
     if not ctx.active.any():
         return x, rows
-    # Local steps approach the minimiser of F_i with its penalty, of this curvature.
+    # Local steps approach the minimiser of F_i plus FedDyn's penalty, which has this curvature.
     curvature = ctx.curvature + alpha
     pull = (1.0 - (1.0 - ctx.rate * curvature) ** ctx.steps) / curvature
     deltas = pull * (ctx.curvature * (ctx.targets - x) + rows)
@@ -291,4 +294,4 @@ KEEP_MODELS = 'fedpbc', 's2a', 's2s'
 """Algorithms with two models: the server's, and the mean of the rows."""
 
 OTHER_NOISE = 'feddyn', 'focus', 'scaffold'
-"""Algorithms whose rows have a noise that differs from that of the updates."""
+"""Algorithms whose rows do not have the noise of the updates."""

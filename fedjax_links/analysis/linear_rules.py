@@ -3,12 +3,12 @@ r"""Computes exact means and variances of linear algorithms on quadratics.
 On ``F_i(x) = h_i/2 (x - u_i)^2`` the s local steps of client i return
 ``a_i x + (1 - a_i) u_i`` with ``a_i = (1 - eta h_i)^s``. For most algorithms a round is
 then linear in the state of models and memories: ``S' = A S + B u``, with matrices that
-depend on the links of the round alone. Where links are independent from round to round,
-``E[A]``, ``E[B]`` and the means of their Kronecker squares determine the limits of mean
-and variance. We sum over all links of a round: 2^N masks times 2^E edges.
+depend on the links of the round alone. If links are independent from round to round, the limit
+of the mean follows from ``E[A]`` and ``E[B]``, and the variance from the means of Kronecker
+squares. These means are sums over all links of a round: 2^N masks times 2^E edges.
 
-`RULES` has the round of each algorithm. A and B are what it makes of unit vectors. The
-state starts at zero: another start is the same problem with targets measured from there.
+`RULES` has the round of each algorithm. Applied to unit vectors, the round gives A and B. The
+state starts at zero. For another start, measure the targets from that start.
 """
 
 import itertools
@@ -29,25 +29,27 @@ from fedjax_links.analysis.linear_rounds import (
 )
 from fedjax_links.core import errors
 
-_MAX_LINKS = 16  # Their 2^16 states take most of a minute.
+_MAX_LINKS = 16  # The 2^16 states of 16 links take most of a minute.
 _OPTION_OF = {
     'cogc': 'tolerance',
     'colrel': 'weights',
     'feddyn': 'alpha',
     'fedstale': 'stale_weight',
 }
-"""The one option that theory takes of an algorithm, which has no default here."""
+"""Name of the option of an algorithm that has one; theory has no default for it."""
 # A singular value below this one is rounding.
 _SMALLEST_SINGULAR_VALUE = 1e-10
-# Where a round moves models by less, float64 keeps too few digits.
+# If a round moves models by less than this, float64 keeps too few digits.
 _MIN_PROGRESS = 5e-10
 
 
 class LinearLimit(NamedTuple):
-    """Holds the limits of an algorithm's models, ``'server'`` and maybe ``'client_mean'``.
+    """Holds the limits of an algorithm's models, by name of the model.
+
+    The models are ``'server'`` and, for some algorithms, ``'client_mean'``.
 
     Attributes:
-      means: float64[d] by model, limit of its expectation.
+      means: float64[d] by model, limit of the model's expectation.
       variances: float64[d] by model, limit of the variance of each coordinate.
       optimum: float64[d], the minimiser of the mean of the F_i.
       rate: spectral radius of ``E[A]``, by which the mean contracts per round.
@@ -74,28 +76,29 @@ def linear_rule(
 ) -> LinearLimit:
     """Computes an algorithm's limits on quadratics under independent links.
 
-    It sums over all links of a round.
+    The computation sums over all links of a round.
 
     Args:
-      rule: name of the algorithm, one of `linear_rules.RULES`; server rates are 1.
+      rule: name of the algorithm, one of `linear_rules.RULES`; its server learning rate is 1.
       probs: float[N], probabilities of the uplinks, at least one positive.
       targets: float[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
       learning_rate: eta, with ``eta h_i`` in (0, 2).
       local_steps: s.
       curvature: h, positive, one number or float[N].
-      noise: standard deviation of each coordinate of every local gradient, independent.
-      neighbours: int[N, K], of links between clients; None for none.
+      noise: standard deviation of the independent noise in each coordinate of every local
+        gradient.
+      neighbours: int[N, K], neighbours of each client; None without links between clients.
       edge_probs: P(an edge is up), one number or float[N, K].
-      **options: of the algorithm: ``alpha`` (FedDyn), ``stale_weight`` (FedStale), ``tolerance``
-        (CoGC) or ``weights`` (ColRel, float[N, N]).
+      **options: options of the algorithm: ``alpha`` (FedDyn), ``stale_weight`` (FedStale),
+        ``tolerance`` (CoGC) or ``weights`` (ColRel, float[N, N]).
 
     Returns:
       The limits.
 
     Raises:
       ValueError: for an unknown algorithm, values out of range or more than 16 links. Also for an
-        algorithm that never moves, such as CoGC without the edges that it needs, or that moves
-        too little for float64.
+        algorithm whose models never move, such as CoGC without enough edges, or move too little
+        for float64.
 
     Example:
       >>> from fedjax_links import analysis
@@ -117,7 +120,7 @@ def linear_rule(
     mean_square: Any = 0.0
     for prob, active, edges in all_links(probs, neighbours, edge_probs):
         links = round_maker(clients, edges, options)(active, probs, unit_targets)
-        # C = [A B]: what a round makes of unit vectors of the state and of the targets.
+        # C = [A B]: apply the round to unit vectors of the state and of the targets.
         one_round = np.vstack(RULES[rule](links, server[0], rows))
         mean_round += prob * one_round
         mean_square += prob * np.kron(one_round, one_round)
@@ -143,11 +146,11 @@ def _check_progress(rule: str, probs: np.ndarray, progress: np.ndarray) -> None:
 
     Args:
       rule: name of the algorithm.
-      probs: float64[N], of the uplinks.
-      progress: float64[N], the part of the way to its target that a client goes in a round.
+      probs: float64[N], probabilities of the uplinks.
+      progress: float64[N], the fraction of the way to its target that a client goes in a round.
     """
     rates = (probs * progress)[probs > 0]
-    # Without rows there is one rate, that of the server. Each row has its own.
+    # Without rows there is one rate, the server's. With rows, each row has a rate of its own.
     slowest = rates.max() if rule in KEEP_NOTHING else rates.min()
     requirement = f'move models by at least {_MIN_PROGRESS:g} of their way a round'
     _checks.require(slowest >= _MIN_PROGRESS, 'probs', requirement, f'{slowest:.2g}')
@@ -156,18 +159,18 @@ def _check_progress(rule: str, probs: np.ndarray, progress: np.ndarray) -> None:
 def checked_options(
     rule: str, options: Mapping[str, Any], num_clients: int
 ) -> dict[str, Any]:
-    """Checks that theory gets the options of an algorithm that it takes, and no others.
+    """Checks that ``options`` are those that the theory of an algorithm needs, and no others.
 
     Args:
       rule: a name in `RULES`.
-      options: of the algorithm.
+      options: options of the algorithm, by name.
       num_clients: N.
 
     Returns:
       The options, as numbers and arrays of NumPy.
 
     Raises:
-      ValueError: for another option, for one that is missing, and for a value out of range.
+      ValueError: for an unknown option, a missing option, and a value out of range.
     """
     known = [_OPTION_OF[rule]] if rule in _OPTION_OF else []
     for option in options:
@@ -198,7 +201,7 @@ def _checked_option(name: str, value: Any, num_clients: int) -> Any:
 
 
 def check_name(argument: str, name: object) -> None:
-    """Raises unless ``name`` is that of an algorithm in `RULES`."""
+    """Raises unless ``name`` names an algorithm in `RULES`."""
     if not isinstance(name, str) or name not in RULES:
         raise errors.unknown_name(argument, name, RULES)
 
@@ -212,7 +215,7 @@ def quadratic_clients(
     curvature: ArrayLike,
     noise: float,
 ) -> QuadraticClients:
-    """Checks losses and local steps, arguments as in `linear_rule`, and computes what they do."""
+    """Checks losses and local steps, arguments as in `linear_rule`; computes what the steps do."""
     points = _checks.checked_targets('targets', targets, num_clients)
     points = points.reshape(num_clients, -1)
     curvatures = _checks.as_doubles('curvature', curvature)
@@ -238,7 +241,7 @@ def quadratic_clients(
     )
     is_valid = (1.0 - keep >= _MIN_PROGRESS).all()
     _checks.require(is_valid, 'learning_rate', requirement, learning_rate)
-    # Noise of local steps adds to the target, scaled to what the target is multiplied by.
+    # Write the noise of local steps as noise of the target: divide it by the target's factor.
     variance_by_step = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
     target_noise = np.sum(variance_by_step, axis=1) / (1.0 - keep[:, 0]) ** 2
     return QuadraticClients(
@@ -260,11 +263,11 @@ def _limits(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Solves for the stationary moments of the state S.
 
-    A direction that a round keeps whatever the links, such as the sum of MimiC's
-    corrections, stays at zero. The equations are solved in all other directions.
+    Some directions of S do not change in a round, whatever the links, such as the sum of
+    MimiC's corrections. They stay at zero. The equations are solved in all other directions.
 
     Args:
-      mean_round: float64[size, size + N], the mean of C = [A B].
+      mean_round: float64[size, size + N], the mean of C = [A B], a round's matrices A and B.
       mean_square: the mean of the Kronecker square of C.
       targets: float64[N, d].
       noise: float64[N], variance that local steps add to the targets.
@@ -281,7 +284,7 @@ def _limits(
     inner = basis.T @ mean_a @ basis
     pull = basis.T @ mean_round[:, size:] @ targets
     mean = basis @ np.linalg.solve(np.eye(len(inner)) - inner, pull)
-    # The same for S kron S, by coordinate of the models.
+    # The same equation for S kron S, by coordinate of the models.
     basis_pair = np.kron(basis, basis)
     mean_a_pair = mean_square.reshape(-1, width, width)[:, :size, :size]
     mean_a_pair = mean_a_pair.reshape(size**2, -1)
@@ -336,9 +339,9 @@ def all_edges(
 def _graph(
     size: int, neighbours: ArrayLike | None, edge_probs: ArrayLike
 ) -> peer_links.RandomGraph:
-    """Builds the graph of N clients; raises for another number of them."""
+    """Builds the graph of N clients; raises if ``neighbours`` are of another number of clients."""
     if neighbours is None:
-        # A client that is its own neighbour has none.
+        # Each client is its own neighbour, which stands for no neighbour.
         neighbours = np.arange(size)[:, None]
     graph = peer_links.graph_of(neighbours, edge_probs, argument='edge_probs')
     num_rows = len(graph.matrix)
@@ -347,7 +350,7 @@ def _graph(
 
 
 def _outcomes(link_probs: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    """Enumerates which independent links are up, bool[links], with positive probability."""
+    """Enumerates the outcomes bool[links] of independent links that have positive probability."""
     for bits in itertools.product([False, True], repeat=len(link_probs)):
         up = np.array(bits, bool)
         prob = float(np.prod(np.where(up, link_probs, 1.0 - link_probs)))
@@ -356,7 +359,7 @@ def _outcomes(link_probs: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
 
 
 def _edges_up(graph: peer_links.RandomGraph, up: np.ndarray) -> np.ndarray:
-    """Returns the edges that are up, bool[N, N], from which of the list are."""
+    """Returns which edges are up, bool[N, N]; ``up`` says so for each edge in the graph's list."""
     size = len(graph.matrix)
     edges = np.zeros((size, size), bool)
     edges[tuple(graph.ends[up].T)] = True

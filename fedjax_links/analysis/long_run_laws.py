@@ -1,4 +1,7 @@
-"""Computes in which states a Markov chain of many states spends its rounds in the long run."""
+"""Computes the fraction of rounds that a Markov chain spends in each state in the long run.
+
+Some states are transient: a run leaves them for good. The other states recur.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -8,21 +11,22 @@ from scipy.sparse import linalg as sparse_linalg
 from fedjax_links.analysis import _checks
 
 _MAX_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
-_MAX_STEPS = 10_000  # A chain that needs more is left to the linear system.
+_MAX_STEPS = 10_000  # If a chain needs more steps, a linear system is solved.
 _ROUNDING = 1e-6  # more than this is no rounding error of a law
 
 
 def closed_classes(transition: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Finds the classes of states that no run leaves.
 
-    A chain has a stationary law for each of them, and no others but their mixtures.
+    A chain has one stationary law for each closed class. All its other stationary laws are mixtures
+    of these.
 
     Args:
       transition: sparse float64[S, S], row-stochastic, without stored zeros.
 
     Returns:
       int64[S], the class of each state: states of a class can reach each other. And int64[...],
-      the closed classes, at least one, in increasing order.
+      the closed classes, which no run leaves; at least one, in increasing order.
     """
     _, label = csgraph.connected_components(transition, connection='strong')
     sources, targets = transition.nonzero()
@@ -35,16 +39,17 @@ def long_run_law(
 ) -> np.ndarray:
     """Computes the long-run fraction of rounds in each state.
 
-    It is zero for transient states. A chain of many states is followed until its law stands still.
-    Otherwise one linear system gives the visits to transient states, which balance with the start,
-    and so the probability of each closed class. Another gives the law within a class relative to
-    its first state, whose balance follows from the others. It is scaled to the probability of the
-    class. No equation sums over a class: a full row would fill the factors of a sparse system.
+    The fraction is zero for transient states. A chain of many states is followed until its law
+    stands still. Otherwise a first linear system gives the mean number of visits to each transient
+    state, and so the probability of each closed class. A second system gives the law within each
+    class, relative to the class's first state. The balance equation of the first state is left out,
+    as it follows from the others. The law is then scaled to the probability of the class. No
+    equation sums over a class: a full row would fill the factors of a sparse system.
 
     Args:
       transition: sparse float64[S, S], row-stochastic.
       start: float64[S], law of the first state.
-      argument: the argument that made the chain, for errors.
+      argument: the name, for errors, of the argument from which the chain was made.
 
     Returns:
       float64[S].
@@ -66,10 +71,10 @@ def long_run_law(
     transient = np.flatnonzero(~recurs)
     visits = np.zeros(size)
     visits[transient] = _solve(balance[transient][:, transient], start[transient])
-    # Where runs enter the closed classes, and with which probability each.
+    # Compute where runs enter the closed classes, and the probability of each class.
     entries = np.where(recurs, start + flow @ visits, 0.0)
     class_masses = np.bincount(label, entries)
-    # The law of each class relative to its first state, whose balance follows from the others.
+    # Compute the law of each class relative to the class's first state.
     _, firsts = np.unique(label, return_index=True)
     firsts = firsts[classes]
     others = np.setdiff1d(np.flatnonzero(recurs), firsts)
@@ -90,7 +95,7 @@ def long_run_law(
 
 
 def _solve(system: sparse.csr_array, right: np.ndarray) -> np.ndarray:
-    """Solves a sparse linear system, which may have no unknowns."""
+    """Solves a sparse linear system, also one without unknowns."""
     if not right.size:
         return right
     return np.atleast_1d(sparse_linalg.spsolve(system.tocsc(), right))
@@ -99,17 +104,18 @@ def _solve(system: sparse.csr_array, right: np.ndarray) -> np.ndarray:
 def _limit_of_steps(
     transition: sparse.csr_array, start: np.ndarray
 ) -> np.ndarray | None:
-    """Follows a run that stays where it is in half of the rounds, until its law stands still.
+    """Computes the long-run law by following the law of the state until it stands still.
 
-    Half of the steps end in the same long-run law, and a period is gone. A law that a step changes
-    by rounding errors alone is of the accuracy of a linear system's solution in float64.
+    The run is slowed: it stays where it is with probability 1/2. It then has the same long-run law,
+    but no period. When a step changes the law by rounding errors alone, the law is as accurate as a
+    linear system's solution in float64.
 
     Args:
       transition: sparse float64[S, S], row-stochastic.
       start: float64[S], law of the first state.
 
     Returns:
-      float64[S]; None if it still moves after `_MAX_STEPS`.
+      float64[S]; None if the law still changes after `_MAX_STEPS` steps.
     """
     flow = transition.T.tocsr()
     law = start

@@ -1,4 +1,8 @@
-"""Computes stationary laws, memory and gaps of two-state links, Markov and semi-Markov."""
+"""Computes stationary laws, memory and gaps of two-state links, Markov and semi-Markov.
+
+A link is up or down. A Markov link changes its state with fixed probabilities, q* from down to up
+and q from up to down. A semi-Markov link stays up and down for independent times of any two laws.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -87,8 +91,8 @@ def gap_distribution(
       max_gap: largest gap listed, at least 1.
 
     Returns:
-      float64[..., max_gap], entry k - 1 is P(gap = k). They sum to 1 minus the probability
-      of a longer gap or of no further participation.
+      float64[..., max_gap], entry k - 1 is P(gap = k). The entries sum to 1 minus the
+      probability of a longer gap or of no further participation.
 
     Raises:
       ValueError: if a rate or ``max_gap`` is out of range, or both rates are zero.
@@ -109,9 +113,9 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
     """Computes the expected length of FedAU's closed intervals, ``(1 - (1 - p)^K) / p``.
 
     An interval closes at a participation, or after K rounds without one. Its length is the
-    smaller of K and a geometric variable. The mean intervals that FedAU uses as weights
-    tend to this value. So ``p_i`` times it is the factor by which client i's expected
-    update is off.
+    smaller of K and a geometric variable. FedAU multiplies updates by mean intervals, which
+    tend to this expected length. So client i's expected update is off by a factor: ``p_i`` times
+    the expected length.
 
     Args:
       probs: float[N], probabilities of independent participations, in [0, 1].
@@ -148,10 +152,11 @@ def markov_interval_mean(
     """Computes the expected length of FedAU's closed intervals over a Markov link.
 
     An interval closes at a participation, or after K rounds without one. Without a cut-off
-    its mean is ``1 / p``, whatever the memory of the link. With one, let ``r = 1 - q*``.
-    An interval after a participation has the mean ``1 + q (1 - r^(K-1)) / q*``, one after a
-    cut-off ``(1 - r^K) / q*``. There are ``q r^(K-1) / (1 - r^K)`` of the latter for each
-    of the former.
+    the mean length is ``1 / p``, whatever the memory of the link. With a cut-off, let
+    ``r = 1 - q*``. An interval that follows a participation has the mean length
+    ``1 + q (1 - r^(K-1)) / q*``. An interval that follows a cut-off has the mean length
+    ``(1 - r^K) / q*``. For each interval after a participation there are
+    ``q r^(K-1) / (1 - r^K)`` intervals after a cut-off.
 
     Args:
       up_rate: float[...], q* = P(down -> up) per round, in (0, 1].
@@ -160,7 +165,7 @@ def markov_interval_mean(
       cutoff: K, at least 1, or None for no cut-off.
 
     Returns:
-      float64[...], in [1, K]. FedAU's weights tend to it.
+      float64[...], in [1, K]. FedAU's weights tend to this mean.
 
     Raises:
       ValueError: if a rate or ``cutoff`` is out of range.
@@ -195,7 +200,7 @@ def markov_interval_mean(
 def _checked_rates(
     up_rate: ArrayLike, down_rate: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks transition rates, of which one at least must be positive, and broadcasts them."""
+    """Checks and broadcasts transition rates; raises if both rates of a link are zero."""
     up = _checks.checked_rate('up_rate', up_rate)
     down = _checks.checked_rate('down_rate', down_rate)
     try:
@@ -211,18 +216,19 @@ def _checked_rates(
 def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
     """Computes the stationary probability that a semi-Markov link is up.
 
-    It is ``E[up] / (E[up] + E[down])`` for the times that the link stays up and down.
+    The probability is ``E[up] / (E[up] + E[down])``, with the mean times that the link stays up
+    and down.
 
     Args:
-      up: float[..., L], survival function ``P(D > k)``, k = 0, 1, ..., of the rounds that
-        the link stays up.
-      down: float[..., L], survival function of the rounds that it stays down.
+      up: float[..., L], survival function ``P(D > k)``, k = 0, 1, ..., of the number of rounds D
+        that the link stays up.
+      down: float[..., L], survival function of the number of rounds that the link stays down.
 
     Returns:
       float64[...].
 
     Raises:
-      ValueError: if one does not begin at 1, or rises, or shapes do not fit.
+      ValueError: if a survival function does not begin at 1, or rises, or if shapes do not fit.
 
     Example:
       >>> from fedjax_links import analysis
@@ -247,14 +253,14 @@ def semi_markov_autocorrelation(
 
     Args:
       up: float[L], as in `semi_markov_stationary`.
-      down: float[L], as there.
+      down: float[L], as in `semi_markov_stationary`.
       num_lags: the largest lag, at least 0.
 
     Returns:
-      float64[num_lags + 1].
+      float64[num_lags + 1], for lags from 0 on.
 
     Raises:
-      ValueError: as `semi_markov_stationary`, or for a negative number.
+      ValueError: as `semi_markov_stationary`, or for a negative ``num_lags``.
 
     Example:
       >>> from fedjax_links import analysis
@@ -270,7 +276,7 @@ def semi_markov_autocorrelation(
     up_ends = _duration_law(up_law)
     down_ends = _duration_law(down_law)
     survival = np.pad(up_law, (0, length))
-    # P(up k rounds after the link goes up): U = S + up_ends * down_ends * U, of convolutions.
+    # P(up k rounds after the link goes up): U = S + up_ends * down_ends * U, * a convolution.
     cycle = np.convolve(up_ends, down_ends)[:length]
     after_rise = signal.lfilter([1.0], np.append(1.0, -cycle[1:]), survival[:length])
     mean = up_law.sum()
@@ -285,7 +291,7 @@ def semi_markov_autocorrelation(
 
 
 def _checked_one_law(name: str, law: ArrayLike) -> np.ndarray:
-    """Returns one survival function, float64[L]; raises for several."""
+    """Returns one survival function, float64[L]; raises for several functions."""
     array = _checks.checked_survival(name, law)
     got = f'shape {list(array.shape)}'
     _checks.require(array.ndim == 1, name, 'be one law, a vector', got)
@@ -301,8 +307,8 @@ def _duration_law(survival: np.ndarray) -> np.ndarray:
 def shock_correlation(probs: ArrayLike, group_prob: float) -> np.ndarray:
     """Computes the correlation within a round of clients with a shared shock.
 
-    A client delivers if its group is up, with probability s, and its link too. Covariances
-    are ``p_i p_j s (1 - s)``.
+    A client delivers if its own link and its group are up. The group is up with probability s. The
+    covariance of two clients of a group is ``p_i p_j s (1 - s)``.
 
     Args:
       probs: float[N], p, probabilities of a group's links while the group is up. The links are

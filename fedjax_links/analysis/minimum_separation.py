@@ -1,14 +1,14 @@
 r"""Computes the stationary law of minimum separation in closed form.
 
-A client that participates waits R rounds. Each round draws a cohort of B among the clients
-that may be selected, with probability proportional to the product of its weights. This is the
-*product design*.
+A client that participates waits R rounds, its separation. Each round draws a cohort of B clients
+among those that do not wait. A cohort's probability is proportional to the product of its clients'
+weights. This is the *product design*.
 
-The joint stationary law of ``R + 1`` consecutive cohorts is proportional to the product of the
-weights of all their members. This law is symmetric in the order of the cohorts, hence
-shift-invariant, and dividing out the newest cohort gives back the selection law. So the
-union of the window is a conditional Poisson sample of size ``n = (R + 1) B``. A client's
-share of selections is its inclusion probability over n.
+Consider a window of ``R + 1`` consecutive cohorts. Its stationary law is proportional to the
+product of the weights of all clients in the window. This law is symmetric in the order of the
+cohorts, hence shift-invariant. Given the R older cohorts, it gives the newest cohort its
+probability under the design. So all clients in the window are a conditional Poisson sample of size
+``n = (R + 1) B``. A client's share of the selections is its inclusion probability over n.
 """
 
 import math
@@ -19,23 +19,24 @@ from scipy import optimize, special
 
 from fedjax_links.analysis import _checks
 
-# Complex entries in memory at a time (128 KiB): they stay in the cache.
+# Complex entries in memory at a time: 128 KiB, which stay in the cache.
 _CHUNK_ELEMENTS = 2**13
-# Log of the probability that the trapezoidal sum may put at a wrong count.
+# Logarithm of the probability that the trapezoidal sum may attribute to a wrong count.
 _LOG_TOLERANCE = np.log(1e-18)
 
 
 def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     r"""Computes the inclusion probabilities of conditional Poisson sampling.
 
-    A set of ``n`` clients is drawn with probability proportional to the product of its
-    weights. So client i is in it with probability ``p_i e_{n-1}(p_{-i}) / e_n(p)``, where
-    ``e_k`` is the elementary symmetric polynomial. Those polynomials over- and underflow.
-    Therefore weights become odds of independent links,
-    ``q_i = lambda p_i / (1 + lambda p_i)``, with lambda such that about n of them are up.
-    Then the probability is ``q_i P(S_{-i} = n - 1) / P(S = n)`` with S the number of links
-    that are up. Both laws come from the characteristic function by a trapezoidal sum over
-    a few standard deviations of S. Costs O(N^1.5) operations, in bounded memory.
+    A set of ``n`` clients is drawn with probability proportional to the product of its clients'
+    weights. So client i is in the set with probability ``p_i e_{n-1}(p_{-i}) / e_n(p)``, where
+    ``e_k`` is the elementary symmetric polynomial. These polynomials over- and underflow.
+    Therefore the computation regards ``lambda p_i`` as the odds of an independent link, which is up
+    with probability ``q_i = lambda p_i / (1 + lambda p_i)``. lambda is such that about n links are
+    up. With S the number of links that are up, client i's probability is
+    ``q_i P(S_{-i} = n - 1) / P(S = n)``. Both laws come from the characteristic function by a
+    trapezoidal sum over a few standard deviations of S. The cost is O(N^1.5) operations, in bounded
+    memory.
 
     Args:
       weights: float[N], positive, of any scale.
@@ -80,7 +81,7 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     # P(S = n), and for each client P(S_{-i} = n - 1).
     normaliser = np.sum(spectrum * z**-size).real
     shifted = spectrum * z ** (1 - size)
-    # Elementwise on purpose: threads of a matrix product cost more than so small products.
+    # Elementwise on purpose: the threads of a matrix product cost more than products this small.
     without = [np.sum(shifted / factors(chunk), axis=1).real for chunk in chunks]
     return np.minimum(up * np.concatenate(without) / normaliser, 1.0)
 
@@ -99,8 +100,8 @@ def minimum_separation_stationary(
       cohort_size: B, clients per round, with ``(R + 1) B <= N``.
 
     Returns:
-      float64[N], the share of selections that fall on each client; sums to 1. A client is active
-      in a fraction ``B pi_R(i)`` of the rounds.
+      float64[N], the share of all selections that falls on each client; sums to 1. Client i is
+      active in a fraction ``B pi_R(i)`` of the rounds.
 
     Raises:
       ValueError: if a weight is not positive or too few clients remain to fill a cohort.
@@ -112,7 +113,7 @@ def minimum_separation_stationary(
 
     References:
       Sun et al., Debiasing Federated Learning with Correlated Client Participation, ICLR 2025,
-      Eq. (6), Propositions 1 and 3 (there as the solution of a linear system).
+      Eq. (6), Propositions 1 and 3 (in the paper as the solution of a linear system).
     """
     weights = _checks.checked_weights('weights', weights)
     wait = _checks.checked_int('separation', separation, minimum=0)
@@ -132,7 +133,7 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
 
     Returns:
       float64[M, N] with ``M = N // B``; row R is `minimum_separation_stationary` for separation R.
-      Its last row is uniform where B divides N.
+      The last row is uniform if B divides N.
 
     Raises:
       ValueError: if a weight is not positive or ``cohort_size`` is out of range.
@@ -185,8 +186,8 @@ def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
 def _tilt(log_weights: np.ndarray, size: int) -> float:
     """Returns the logarithm of lambda for which ``size - 1/2`` links are up on average.
 
-    The counts n and n - 1 are then both near the mode. So the results of clients far below
-    the threshold are as precise, in relative terms, as those of clients above it.
+    The counts n and n - 1 are then both near the mode. So the probabilities of clients that are
+    rarely in the set are as precise, in relative terms, as those of other clients.
     """
     num_clients = log_weights.size
     margin = np.log(2.0 * num_clients) + 1.0
@@ -202,9 +203,9 @@ def _tilt(log_weights: np.ndarray, size: int) -> float:
 def _half_circle(deviation: float, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns angles of a trapezoidal sum on half the unit circle, and their weights.
 
-    A sum over m points is exact up to the mass at counts that are a multiple of m away.
-    Bernstein's inequality bounds this mass. An odd m avoids the angle pi, where a factor
-    may vanish, and complex conjugation halves the work.
+    A sum over m points is exact up to the probability of counts that are a multiple of m away.
+    Bernstein's inequality bounds this probability. An odd m avoids the angle pi, where a factor
+    may vanish. Complex conjugation halves the work.
     """
     needed = -_LOG_TOLERANCE + np.log1p(deviation)
     reach = needed / 3.0 + np.sqrt((needed / 3.0) ** 2 + 2.0 * needed * deviation**2)

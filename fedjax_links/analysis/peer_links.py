@@ -1,9 +1,9 @@
-"""Computes mixing matrices of links between clients, and their moments.
+"""Computes mixing matrices of links between clients, and the moments of these matrices.
 
-Edges are independent of each other and of the uplinks here. A graph is an array
-``neighbours``, int[N, K]; a client with fewer neighbours repeats its own id. The weight of
-an edge depends on the degrees at both ends, which are sums of independent edges. So all
-moments are finite sums.
+Edges are independent of each other and of the uplinks here. A graph is an array ``neighbours``,
+int[N, K]. A client with fewer than K neighbours fills its row with its own id. A client's degree is
+its number of edges that are up, a sum of independent edges. The weight of an edge depends on the
+degrees at both ends. So all moments are finite sums.
 """
 
 import itertools
@@ -24,8 +24,8 @@ class RandomGraph(NamedTuple):
       matrix: float64[N, N], symmetric, P(the edge of i and j is up); zero without an edge.
       ends: int[E, 2], the clients i < j of each edge.
       probs: float64[E], P(the edge is up).
-      weight: float64[D + 1, D + 1], weight of an edge by the degrees at its ends, for the
-        largest degree D.
+      weight: float64[D + 1, D + 1], weight of an edge by the degrees at its ends; D is the
+        largest degree.
     """
 
     matrix: np.ndarray
@@ -43,10 +43,10 @@ class RandomGraph(NamedTuple):
     def mean_product(self, *edges: np.ndarray) -> float:
         """Computes the mean product of the weights of one edge or two.
 
-        An edge that is down has weight zero, so all of ``edges`` are up. The degrees at
-        their ends are sums of independent edges once it is known which edges between the
-        ends are up. In each such state, a degree is the client's number of other edges that
-        are up, shifted by a constant.
+        An edge that is down has weight zero, so only states in which all ``edges`` are up
+        count. A state says which edges between the ends of ``edges`` are up. Given the state,
+        the degrees at the ends are independent. Each degree is the client's number of other
+        edges that are up, plus a constant.
 
         Args:
           *edges: int[2], the ends of each edge.
@@ -55,15 +55,15 @@ class RandomGraph(NamedTuple):
         between = np.array([*itertools.combinations(clients, 2)])
         is_up, state_probs = self._states(between, edges)
 
-        # In each state, shift the laws by the number of edges that are up. A degree below that
-        # number wraps around to more outer edges than the client has, which have probability zero.
+        # In each state, shift the laws by the number of edges that are up. A degree below this
+        # number wraps around to a number of outer edges that has probability zero.
         laws = self._outer_degree_laws(clients)
         num_degrees = len(self.weight)
         num_up = is_up @ (between[:, :, None] == clients).any(axis=1)
         outer_degrees = (np.arange(num_degrees) - num_up[..., None]) % num_degrees
         degree_laws = np.take_along_axis(laws[None], outer_degrees, axis=2)
 
-        # Sum over states and degrees. The axis of states comes after those of clients.
+        # Sum over states and degrees. The axis of states comes after the axes of clients.
         state_axis = len(clients)
         terms: list[Any] = [state_probs, [state_axis]]
         for axis in range(state_axis):
@@ -79,7 +79,7 @@ class RandomGraph(NamedTuple):
 
         Args:
           between: int[B, 2], the pairs.
-          edges: int[2] each, pairs whose edge is up.
+          edges: int[2] each, the pairs whose edge must be up.
 
         Returns:
           int[S, B], 1 where the edge of a pair is up; and float64[S], the probabilities.
@@ -95,7 +95,7 @@ class RandomGraph(NamedTuple):
         """Computes the laws of clients' degrees without the edges between them: [C, D + 1]."""
         probs = self.matrix[clients]
         probs[:, clients] = 0.0
-        # A client has at most D edges, so the others have probability zero.
+        # A client has at most D edges, so further entries have probability zero.
         max_degree = len(self.weight) - 1
         probs = np.sort(probs, axis=1)[:, -max_degree:]
         return np.array([cohort_sizes.poisson_binomial_pmf(row) for row in probs])
@@ -104,8 +104,8 @@ class RandomGraph(NamedTuple):
 def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
     """Computes the Metropolis matrix of the edges that are up.
 
-    ``M_ij = 1 / (1 + max(d_i, d_j))`` with the clients' degrees d; the diagonal is what is
-    missing from one.
+    ``M_ij = 1 / (1 + max(d_i, d_j))`` if the edge of i and j is up, with the clients' degrees d.
+    The diagonal makes the rows sum to one.
 
     Args:
       edges: bool[..., N, N], symmetric, with an empty diagonal.
@@ -114,7 +114,7 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
       float64[..., N, N], symmetric and doubly stochastic.
 
     Raises:
-      ValueError: if ``edges`` is not such a matrix.
+      ValueError: if ``edges`` is not boolean, square and symmetric with an empty diagonal.
 
     Example:
       >>> from fedjax_links import analysis
@@ -172,17 +172,18 @@ def metropolis_map(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the linear map ``H -> E[M H M]`` over independent edges, exactly.
 
-    With ``M = I - sum_e m_e b_e b_e^T``, m_e the weight of edge e (zero while it is down) and
-    b_e the difference of its ends, it needs the ``E[m_e m_f]``. Two edges depend on each other
-    through a client that they share and through the at most four edges between their ends.
+    ``M = I - sum_e m_e b_e b_e^T``. Here m_e is the weight of edge e, zero while the edge is down.
+    b_e is the difference of the unit vectors of the ends of e. So the map needs ``E[m_e m_f]`` for
+    all pairs of edges. Two edges e and f depend on each other if they share a client, and through
+    the edges between their ends, at most four.
 
     Args:
       neighbours: int[N, K].
       probs: as in `expected_metropolis_matrix`.
 
     Returns:
-      The map of a float64[N, N] to another, O(N E^2) operations. It is ``E[M kron M]`` in
-      fewer numbers.
+      The map of a float64[N, N] to another, in O(N E^2) operations. It is the matrix
+      ``E[M kron M]`` in fewer numbers.
 
     Raises:
       ValueError: as `expected_metropolis_matrix`.
@@ -200,8 +201,8 @@ def _metropolis_map(graph: RandomGraph) -> Callable[[np.ndarray], np.ndarray]:
     for e, f in itertools.combinations_with_replacement(edge_ids, 2):
         first = graph.ends[e]
         second = graph.ends[f]
-        # They are dependent if an edge lies between their ends. If they share a client, the
-        # two edges themselves do.
+        # Two edges are dependent if an edge of the graph lies between their ends. This includes
+        # edges that share a client, as then the two edges themselves lie between the ends.
         if graph.matrix[np.ix_(first, second)].any():
             moments[e, f] = moments[f, e] = graph.mean_product(first, second)
 
@@ -218,7 +219,7 @@ def semi_decentralised_map(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the linear map ``H -> E[W M H M W]`` of a round of S2S.
 
-    The round is gossip over edges and then the mean of the clients whose upload arrives.
+    The round is gossip over edges, M, and then the mean of the clients whose upload arrives, W.
 
     Args:
       probs: float[N], probabilities of the uplinks.
@@ -230,7 +231,7 @@ def semi_decentralised_map(
 
     Raises:
       ValueError: if ``neighbours`` is no graph, for values that are no probabilities, or for
-        another number of them.
+        another number of probabilities than clients.
     """
     graph = graph_of(neighbours, edge_probs, argument='edge_probs')
     uplink_probs = _checked_uplinks(probs, len(graph.matrix))
@@ -244,9 +245,9 @@ def semi_decentralised_rate(
 ) -> float:
     """Computes by how much a round of S2S contracts the clients' models towards their mean.
 
-    ``E ||W M y - mean||^2 <= rate ||y - mean||^2``, and no smaller rate will do. It is the
-    largest eigenvalue of ``E[M W M]`` off the mean, as ``W W = W``. Without edges it is
-    `mixing_rate`.
+    The rate is the least number with ``E ||W M y - mean||^2 <= rate ||y - mean||^2`` for all y. As
+    ``W W = W``, it is the largest eigenvalue of ``E[M W M]`` on vectors of mean zero. Without edges
+    it is `mixing_rate`.
 
     Args:
       probs: float[N], probabilities of the uplinks; zeros for gossip alone.
@@ -258,7 +259,7 @@ def semi_decentralised_rate(
 
     Raises:
       ValueError: if ``neighbours`` is no graph, for values that are no probabilities, or for
-        another number of them.
+        another number of probabilities than clients.
 
     Example:
       >>> from fedjax_links import analysis
@@ -310,7 +311,7 @@ def graph_of(
     _checks.require(size > 0, 'neighbours', 'have a row for each client', got)
     known = (table >= 0) & (table < size)
     _checks.checked('neighbours', table, known, f'lie in [0, {size - 1}]')
-    # -1 stands for "no edge", since an edge may be up with probability zero.
+    # -1 stands for "no edge", since the probability of an edge may be zero.
     matrix = np.full((size, size), -1.0)
     edge_probs = _checks.checked_shape(
         argument,
@@ -341,7 +342,7 @@ def _check_both_ends(
     Args:
       table: int[N, K], the neighbours; a client's own id names no edge.
       edge_probs: float64[N, K], probabilities of the edges.
-      matrix: float64[N, N], the same by client and neighbour; -1 without an edge.
+      matrix: float64[N, N], the same probabilities by client and neighbour; -1 without an edge.
       argument: the name of ``edge_probs`` in errors.
     """
     clients = np.arange(len(table))[:, None]

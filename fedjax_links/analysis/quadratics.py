@@ -25,7 +25,7 @@ class FedpbcFixedPoint(NamedTuple):
 
     Attributes:
       clients: float64[N, d], limit of the expected client models.
-      client_mean: float64[d], their mean, which is the minimiser x* itself.
+      client_mean: float64[d], mean of the limits, which is the minimiser x* itself.
       server: float64[d], limit of the expected server model.
     """
 
@@ -39,8 +39,8 @@ class FedavgMoments(NamedTuple):
 
     Attributes:
       mean: float64[T + 1, d], ``E[x^t]`` for t = 0..T.
-      variance: float64[T + 1, d], variance of each coordinate of x^t; its sum over the last axis
-        is the trace of the covariance.
+      variance: float64[T + 1, d], variance of each coordinate of x^t. The sum over coordinates is
+        the trace of the covariance.
       limit_mean: float64[d], limit of the mean, ``sum_i w_i u_i``.
       limit_covariance: float64[d, d], limit of the covariance.
     """
@@ -54,10 +54,10 @@ class FedavgMoments(NamedTuple):
 class FedpbcMoments(NamedTuple):
     """Holds the law of FedPBC's server model up to second order.
 
-    Mean squares are sums over coordinates of the distance to x*, the mean of the targets.
+    Mean squares are expected squared distances from x*, the mean of the targets.
 
     Attributes:
-      client_mean: float64[T + 1, d], the mean of the client models: not random.
+      client_mean: float64[T + 1, d], the mean of the client models, which is not random.
       server_mean: float64[T + 1, d], ``E[x^t]``.
       server_mean_square: float64[T + 1], ``E ||x^t - x*||^2``.
       limit_server_mean: float64[d], limit of ``E[x^t]``.
@@ -82,9 +82,9 @@ def fedpbc_fixed_point(
     ``E[X] -> (1 - a) (I - a M)^{-1} M U`` with ``M = E[W]``. W is doubly stochastic, so the
     mean of the client models tends to the mean of the targets whatever the links.
 
-    The server holds the mean over A of the locally trained ``z_i = a x_i + (1 - a) u_i``
-    and keeps its model when A is empty. A round's links are independent of the models that
-    enter it. So with ``P_0`` the probability of an empty round
+    The server holds the mean of the trained models ``z_i = a x_i + (1 - a) u_i`` of the active
+    clients A, and keeps its model if A is empty. A round's links are independent of the models
+    before the round. So with ``P_0`` the probability of an empty round
     ``E[x'] = P_0 E[x] + (1 - P_0) sum_i w_i E[z_i]``. The limit is ``sum_i w_i E[z_i]``
     with `fedavg_weights`, independent of ``P_0``.
 
@@ -113,8 +113,8 @@ def fedpbc_fixed_point(
     weights = independent_links.fedavg_weights(probs)
     mixing = independent_links.expected_mixing_matrix(probs)
     centre = targets.mean(axis=0)
-    # I - a M is conditioned worst in the direction of consensus. Solving for the offsets
-    # from x* keeps that direction out of the rounding error.
+    # I - a M is worst conditioned along the mean of the models. The offsets from x* have mean zero,
+    # so solving for the offsets avoids rounding errors in this direction.
     offsets = targets - centre
     system = np.eye(weights.size) - contraction * mixing
     clients = (1.0 - contraction) * linalg.solve(
@@ -138,9 +138,9 @@ def fedavg_mean_and_covariance(
 ) -> FedavgMoments:
     r"""Computes mean and covariance of FedAvg's model on quadratics, under independent links.
 
-    Curvatures are equal. With ``a = (1 - eta)^s`` a non-empty round makes
-    ``x' = a x + (1 - a) mean_A u``; an empty one, of probability ``P_0``, keeps x. With
-    ``q = 1 - P_0``, ``m_u = sum_i w_i u_i`` and ``C_u = Cov(mean_A u | A not empty)``,
+    Curvatures are equal, and A is the set of active clients. With ``a = (1 - eta)^s`` a non-empty
+    round makes ``x' = a x + (1 - a) mean_A u``. An empty round, of probability ``P_0``, keeps x.
+    With ``q = 1 - P_0``, ``m_u = sum_i w_i u_i`` and ``C_u = Cov(mean_A u | A not empty)``,
 
     * ``E[x'] - m_u = (P_0 + q a) (E[x] - m_u)``,
     * ``Cov(x') = (P_0 + q a^2) Cov(x) + q (1 - a)^2 C_u + P_0 q (1 - a)^2 D D^T`` with
@@ -212,8 +212,8 @@ def fedpbc_mean_and_covariance(
     over coordinates, follows ``G' = E[W H W]`` with
     ``H = E[Z Z^T] = a^2 (G - E[X] E[X]^T) + E[Z] E[Z]^T``. The server follows
     ``E ||x'||^2 = P_0 E ||x||^2 + sum_ij E[1{i, j in A} / |A|^2] H_ij``. Both maps are
-    evaluated exactly in O(N^2) operations per round, instead of the N^4 entries of
-    ``E[W kron W]``. The limit is one symmetric positive definite solve by conjugate
+    computed exactly in O(N^2) operations per round, without the N^4 entries of
+    ``E[W kron W]``. The limit solves one symmetric positive definite system, by conjugate
     gradients.
 
     Args:
@@ -322,8 +322,8 @@ def _fedpbc_server_moments(
 def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> float:
     """Computes the limit of the server model's mean square.
 
-    The covariance of the client models solves ``C - a^2 E[W C W] = E[W Z Z^T W] - E[X] E[X]^T``,
-    where Z stands for its mean.
+    The covariance C of the client models solves
+    ``C - a^2 E[W C W] = E[W Z Z^T W] - E[X] E[X]^T``, where Z stands for ``E[Z]``.
 
     Args:
       system: what the moments depend on.
@@ -332,7 +332,7 @@ def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> flo
     size = len(system.offsets)
 
     def left_side(vector: np.ndarray) -> np.ndarray:
-        # `gossip` maps symmetric matrices. Rounding errors that are not symmetric would grow.
+        # `gossip` maps symmetric matrices. An asymmetric part from rounding would grow.
         covariance = _symmetric_part(vector.reshape(size, size))
         mixed = system.gossip(covariance)
         return _symmetric_part(covariance - system.contraction**2 * mixed).ravel()
@@ -346,7 +346,7 @@ def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> flo
         operator, _symmetric_part(right_side).ravel(), rtol=1e-13, maxiter=10_000
     )
     moment = system.second_moment(solution.reshape(size, size), trained)
-    # Rounding may leave it slightly below zero.
+    # Rounding may leave the mean square slightly below zero.
     return max(0.0, float(np.sum(system.pairs * moment)) / system.non_empty)
 
 
@@ -365,7 +365,7 @@ def _checked(
 
 
 def _checked_rounds(num_rounds: int, targets: np.ndarray) -> int:
-    """Checks the number of rounds. Each has two results per coordinate of the targets."""
+    """Checks the number of rounds. Each round has two results per coordinate of the targets."""
     num_bytes = 16 * targets.shape[1]
     return _checks.checked_rounds(
         'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes

@@ -1,6 +1,6 @@
 """Computes statistics of recorded links: gaps, memory and weights, and a short report.
 
-For gaps and memory it also has the exact means over stationary two-state links.
+For gaps and memory the module also computes the exact means under stationary two-state links.
 """
 
 import math
@@ -16,16 +16,16 @@ from fedjax_links.core import errors
 
 _BATCHES = 32
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-# Rounds times clients in memory at a time.
+# Entries, rounds times clients, in memory at a time.
 _CELLS = 2**22
 
 
 class ParticipationReport(NamedTuple):
     """Describes the participation of N clients over T rounds.
 
-    A gap is the number of rounds from one participation of a client to its next. The
-    staleness of a client in round t is t minus its last active round before t, or t + 1 if
-    there is none.
+    A gap is the number of rounds from one participation of a client to the client's next
+    participation. The staleness of a client in round t is t minus its last active round before
+    t. Without such a round the staleness is t + 1. A is the set of active clients of a round.
 
     Attributes:
       num_rounds: T.
@@ -33,19 +33,18 @@ class ParticipationReport(NamedTuple):
       counts: int64[N], participations.
       rates: float64[N], participations per round.
       mean_gaps: float64[N], NaN for clients with fewer than two participations.
-      max_gaps: float64[N], NaN likewise.
+      max_gaps: float64[N], NaN for the same clients.
       min_separations: float64[N], least number of rounds waited between two participations (the
-        least gap minus 1), NaN likewise.
+        least gap minus 1), NaN for the same clients.
       mean_staleness: float64[N], mean over all rounds; it tends to 1/p for Bernoulli(p) links.
       max_staleness: int64[N].
-      weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: the
-        weights that averaging over the active clients gave them. NaN if all rounds are
-        empty.
-      weight_errors: float64[N], their standard errors, as in `effective_weights`; NaN for
-        fewer than 32 rounds.
+      weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: each
+        client's mean weight in the average over active clients. NaN if all rounds are empty.
+      weight_errors: float64[N], standard errors of the weights, as in `effective_weights`; NaN
+        for fewer than 32 rounds.
       distance_to_uniform: L1 distance of the weights to 1/N.
-      effective_sample_size: ``1 / sum_i w_i^2``, the number of equally weighted clients with the
-        same variance; N for uniform weights.
+      effective_sample_size: ``1 / sum_i w_i^2``, the number of equally weighted clients whose mean
+        has the same variance; N for uniform weights.
     """
 
     num_rounds: int
@@ -154,7 +153,7 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
 
 
 def _parts(masks: np.ndarray) -> list[np.ndarray]:
-    """Cuts a record by clients into parts that need some tens of megabytes of indices each."""
+    """Cuts a record into parts of some clients, each with some tens of megabytes of indices."""
     num_parts = min(math.ceil(masks.size / _CELLS), masks.shape[1])
     return np.array_split(masks, num_parts, axis=1)
 
@@ -163,11 +162,11 @@ def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
     """Computes statistics of how long clients wait, float64[5, N].
 
     The rows are the mean, the longest and the shortest gap, the sum of ages over all
-    rounds, and the largest age.
+    rounds, and the largest age. An age is the staleness of a client in a round.
 
-    A stretch has the rounds after one participation of a client up to its next one, or from
-    the start of the record. In a stretch of g rounds the ages are 1 to g. All stretches but a
-    client's first are gaps. The rounds after its last participation are no stretch.
+    A stretch is the rounds after one participation of a client up to the next participation.
+    The first stretch begins with the record. In a stretch of g rounds the ages are 1 to g. All
+    stretches but a client's first are gaps. The rounds after its last participation are no stretch.
     """
     num_rounds, num_clients = masks.shape
     counts = masks.sum(axis=0)
@@ -181,7 +180,7 @@ def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
     np.maximum.at(longest, owners, gaps)
     np.minimum.at(shortest, owners, gaps)
     mean_gaps = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
-    # Rounds after the last participation, with ages from 1 to their number.
+    # Count the rounds after the last participation; their ages run from 1 to this number.
     num_after = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)
     age_sums = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
     age_sums = age_sums + num_after * (num_after + 1) / 2
@@ -216,17 +215,18 @@ def expected_gap_counts(
 ) -> np.ndarray:
     """Computes the exact means of `gap_counts`, end effects included.
 
-    On a stationary link a gap of k rounds begins in any round with the same probability.
-    It ends within the record if it begins in one of the first T - k rounds.
+    On a stationary link a gap of k rounds begins in each round with the same probability. A gap
+    that begins in one of the first T - k rounds ends within the record.
 
     Args:
       up_rate: float[N], P(down -> up) per round, see `gap_distribution`.
-      down_rate: float[N], P(up -> down) per round. A link with both rates zero has no gaps here.
+      down_rate: float[N], P(up -> down) per round. A link whose rates are both zero counts as
+        without gaps.
       num_rounds: T, at least 2.
       max_gap: the longest gap, at least 1 and below T.
 
     Returns:
-      float64[max_gap + 1].
+      float64[max_gap + 1], entry k is the mean number of gaps of k rounds.
 
     Raises:
       ValueError: if a rate or number is out of range.
@@ -246,11 +246,11 @@ def expected_num_gaps(
 ) -> float:
     """Computes the exact mean number of gaps, the sum of all `expected_gap_counts`.
 
-    A client has one gap less than participations, and none if it never takes part.
+    A client with n participations has n - 1 gaps. A client that never takes part has none.
 
     Args:
       up_rate: float[N], as in `expected_gap_counts`.
-      down_rate: float[N], likewise.
+      down_rate: float[N], as in `expected_gap_counts`.
       num_rounds: T, at least 2.
 
     Returns:
@@ -275,7 +275,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
       max_lag: longest lag, at least 0 and below T.
 
     Returns:
-      float64[max_lag + 1]; NaN if no client ever changes.
+      float64[max_lag + 1]; NaN if no client ever changes its state.
 
     Raises:
       ValueError: if ``masks`` is empty, not of two axes, or not boolean, or the lag out of range.
@@ -299,11 +299,11 @@ def expected_autocorrelation(
 
     Args:
       up_rate: float[N], as in `expected_gap_counts`.
-      down_rate: float[N].
+      down_rate: float[N], as in `expected_gap_counts`.
       max_lag: longest lag, at least 0.
 
     Returns:
-      float64[max_lag + 1]; None if no client ever changes.
+      float64[max_lag + 1]; None if no client ever changes its state.
 
     Raises:
       ValueError: if a rate or lag is out of range.

@@ -1,4 +1,8 @@
-"""Computes ColRel's relay weights and the outage of CoGC's gradient code."""
+"""Computes ColRel's relay weights and the outage of CoGC's gradient code.
+
+Under ColRel a client that receives a neighbour's update relays it: the client uploads a weighted
+sum of updates. Under CoGC a client uploads a coded sum of several updates.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +14,12 @@ from fedjax_links.analysis import _checks
 def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     """Computes ColRel's relay weights of least variance, for `fedjax_links.algorithms.colrel`.
 
-    They are unbiased, ``sum_i p_i q_ji alpha_ij = 1`` for every j, not negative, and have
+    Client i uploads ``sum_j alpha_ij Delta_j`` over the updates that reach client i. The weights
+    are unbiased, ``sum_i p_i q_ji alpha_ij = 1`` for every j, and not negative. They have
     the least ``S = sum_i p_i (1 - p_i) (sum_j q_ji alpha_ij)^2
     + sum_ij p_i q_ji (1 - q_ji) alpha_ij^2
     + sum_{i != l} p_i p_l q_il (1 - q_il) alpha_il alpha_li``. This is a convex programme.
-    It is solved by non-negative least squares and scaled to be unbiased to rounding.
+    Non-negative least squares solves it. The solution is then scaled to be unbiased to rounding.
 
     Args:
       probs: float[N], p, probabilities of the uplinks.
@@ -24,8 +29,8 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
       float64[N, N]; row i has the weights of what client i sends.
 
     Raises:
-      ValueError: for values that are no probabilities, edges that are not symmetric or not
-        [N, N], or if a client's update can reach the server on no path.
+      ValueError: for values that are no probabilities, for edges that are not symmetric or not
+        [N, N], or if there is no path from a client to the server.
 
     Example:
       >>> from fedjax_links import analysis
@@ -49,7 +54,7 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     _checks.require(has_path.all(), 'probs', 'let every update through', got)
     variance = _colrel_variance(uplink, edges, carrier, source)
     alpha = _least_variance(variance, constraints)
-    # Each update's expected weight is only nearly one, so divide by it.
+    # The expected weight of each update is only nearly one, so divide by this weight.
     weights = np.zeros((size, size))
     weights[carrier, source] = alpha / (constraints @ alpha)[source]
     return weights
@@ -58,8 +63,8 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
 def _least_variance(variance: np.ndarray, constraints: np.ndarray) -> np.ndarray:
     """Minimises ``alpha^T V alpha`` over alpha >= 0 with ``C alpha = 1``, nearly.
 
-    It is non-negative least squares for ``|root alpha|^2 + |w (C alpha - 1)|^2`` with a
-    large weight w.
+    Non-negative least squares minimises ``|root alpha|^2 + |w (C alpha - 1)|^2`` with a root of V
+    and a large weight w.
 
     Args:
       variance: float64[P, P], V, positive semi-definite.
@@ -81,9 +86,9 @@ def _least_variance(variance: np.ndarray, constraints: np.ndarray) -> np.ndarray
 def colrel_variance(
     probs: ArrayLike, edge_probs: ArrayLike, weights: ArrayLike
 ) -> float:
-    """Computes the variance S of `colrel_weights` for any weights.
+    """Computes the variance S, as defined in `colrel_weights`, for any weights.
 
-    Without relays it is ``sum_i (1 - p_i) / p_i``.
+    Without relays and with unbiased weights S is ``sum_i (1 - p_i) / p_i``.
 
     Args:
       probs: float[N], p.
@@ -144,9 +149,9 @@ def _colrel_variance(
 def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> float:
     """Computes the probability that CoGC takes a step, ``P(Bin(N, p q^r) >= N - r)``.
 
-    Each client uploads a sum over itself and r neighbours, and any N - r sums suffice. A sum
-    arrives if its uplink and its r edges are up. The formula is exact for ``2 r < N``, where
-    no two sums share an edge.
+    Each client uploads a sum of the updates of itself and of r neighbours. The server needs any
+    N - r sums. A client's sum arrives if the client's uplink and r edges are up. The formula is
+    exact for ``2 r < N``, where no two sums share an edge.
 
     Args:
       num_clients: N.
@@ -175,5 +180,5 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     uplink_prob = _checks.checked_prob('p', p)
     edge_prob = _checks.checked_prob('q', q)
     sum_prob = uplink_prob * edge_prob**tolerance
-    # `bdtrc` is the probability of more than N - r - 1 sums.
+    # `bdtrc` is the probability that more than N - r - 1 sums arrive.
     return float(special.bdtrc(num_clients - tolerance - 1, num_clients, sum_prob))

@@ -1,7 +1,8 @@
 r"""Computes where weighted FedAvg ends on linear models under links with memory.
 
-A round adds ``sum_i c_i Delta_i`` with ``c_i = v_i 1{i in A} / N``, where v_i is one
-(`fedavg_all`), ``1 / p_i`` (`fedavg_known`) or the mean interval of a client (`fedau`).
+A round adds ``sum_i c_i Delta_i`` to the model, with ``c_i = v_i 1{i in A} / N`` for the set A of
+active clients. The factor v_i is one (`fedavg_all`), ``1 / p_i`` (`fedavg_known`), or the mean
+interval between client i's participations (`fedau`).
 """
 
 from typing import Unpack
@@ -27,23 +28,25 @@ def weighted_finite_steps(
     r"""Computes the long-run mean of the model, to first order in the step.
 
     Links are independent two-state chains with ``lambda_i = 1 - q_i - q*_i``. Let
-    ``w_i = v_i p_i / sum_j v_j p_j``, x_w the minimiser of ``F_w = sum_i w_i F_i``, and g_i
-    and H_i the clients' gradients and Hessians there. The relative coefficients
-    ``c_i / E[c]`` have variances ``k_i`` and sums ``G_i = k_i lambda_i / (1 - lambda_i)`` of
-    covariances over all lags. With the mean progress ``epsilon = eta s E[c]``,
+    ``w_i = v_i p_i / sum_j v_j p_j``, and x_w the minimiser of ``F_w = sum_i w_i F_i``. Let g_i
+    and H_i be the clients' gradients and Hessians at x_w, and ``c = sum_i c_i``. The relative
+    coefficient ``c_i / E[c]`` has the variance ``k_i``. Its covariances sum to
+    ``G_i = k_i lambda_i / (1 - lambda_i)`` over all lags. With the mean progress
+    ``epsilon = eta s E[c]``,
 
     ``H_w (E x - x_w) = eta (s - 1) / 2 sum_i w_i H_i g_i + epsilon sum_i G_i H_i g_i
     - 1/2 D^3 F_w [C]``, where ``H_w C + C H_w = epsilon sum_i (k_i + 2 G_i) g_i g_i^T``.
 
-    The first term is the drift of local steps. The second one, and G in the third one, are
-    what memory adds. The error is of second order. Minibatches are not counted.
+    The first term is the drift of local steps. Memory of the links adds the second term, and G
+    in C. The error is of second order. The noise of minibatches is left out.
 
     Args:
-      features: float[E, ...], as all further arguments in `weighted_minimiser`.
-      labels: as there.
-      clients: int[E].
+      features: float[E, ...], as in `weighted_minimiser`.
+      labels: as in `weighted_minimiser`.
+      clients: int[E], as in `weighted_minimiser`.
       up_rate: q*, P(down -> up), in (0, 1], one number or float[N].
-      down_rate: q, P(up -> down), in [0, 1], one number or float[N]; ``1 - q*`` for no memory.
+      down_rate: q, P(up -> down), in [0, 1], one number or float[N]; ``1 - q*`` for links without
+        memory.
       multipliers: float[N], v_i, positive.
       learning_rate: eta, positive.
       local_steps: s, at least 1.
@@ -91,7 +94,7 @@ def weighted_finite_steps(
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
-    # The drift of local steps, and what memory adds to it.
+    # The drift of local steps, plus what memory of the links adds.
     factors = learning_rate * (steps - 1) / 2 * weights + progress * covariance_sums
     slopes, pull = linear_limits.client_slopes(objective, point, factors)
     drive = np.zeros((point.size, point.size))

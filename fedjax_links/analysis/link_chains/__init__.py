@@ -1,6 +1,6 @@
-"""Makes link chains: Markov chains with finitely many modes that say which uplinks are up.
+"""Makes link chains: Markov chains with finitely many modes, which say which uplinks are up.
 
-`linear_curve` and `linear_limit` take them.
+`linear_curve` and `linear_limit` compute what an algorithm does under a link chain.
 """
 
 from fedjax_links.analysis.link_chains.chains import (

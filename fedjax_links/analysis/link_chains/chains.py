@@ -1,12 +1,12 @@
-"""Defines link chains: Markov chains with finitely many modes that say which uplinks are up.
+"""Defines link chains: Markov chains with finitely many modes, which say which uplinks are up.
 
-A chain has two parts. A *shared* chain moves what all clients have in common, such as the
-phase of a cycle, an outage of a region, or who waits. Given its path, each client has a
-chain of its own, independent of the other clients. A mode of the link chain is a shared
-state together with the state of each client. It determines the mask of the round.
+A link chain has two parts. A *shared* chain moves what all clients have in common, such as the
+phase of a cycle, an outage of a region, or who waits. Given the path of the shared chain, each
+client has a chain of its own, independent of the other clients. A mode of the link chain is a
+shared state together with the state of each client. The mode determines the mask of the round.
 
-Clients of one kind follow the same law. So their states can be counted instead of listed,
-which `layouts.LinkLayout` does.
+Clients of one kind follow the same law. So it is enough to count how many clients of a kind are in
+each state, which `layouts.LinkLayout` does.
 """
 
 from typing import NamedTuple
@@ -20,9 +20,9 @@ from fedjax_links.analysis import _checks, long_run_laws
 from fedjax_links.core import errors
 
 MAX_MODES = 100_000
-MAX_TRANSITIONS = 20_000_000  # Half a gigabyte with their indices.
+MAX_TRANSITIONS = 20_000_000  # Half a gigabyte, indices included.
 
-# A law that one round changes by less is stationary.
+# A law that changes by less than this in a round is stationary.
 _STATIONARY_TOLERANCE = 1e-12
 
 
@@ -32,9 +32,9 @@ class ClientLinks(NamedTuple):
     E is the number of shared states, m the number of states of a client.
 
     Attributes:
-      transition: float64[E, m, m], moves a client's state in the round in which the shared
-        chain enters the state of the first axis. Rows are the states before.
-      start: float64[E, m], law of the state in the first round.
+      transition: float64[E, m, m]. Entry e is the transition matrix of a client's state in a
+        round in which the shared chain enters state e. Rows are the states before.
+      start: float64[E, m], law of the client's state in the first round.
       is_up: bool[E, m], whether the uplink delivers.
       prob: float64[E], what the participation pattern reports as the probability of the
         uplink, NaN where it is not known.
@@ -49,15 +49,15 @@ class ClientLinks(NamedTuple):
 class LinkModes(NamedTuple):
     """Holds the modes of a link chain, one by one.
 
-    M modes, N clients. Only modes that can be reached from the start are listed.
+    There are M modes and N clients. Only modes that can be reached from the start are listed.
 
     Attributes:
       transition: sparse float64[M, M], row-stochastic.
-      masks: bool[M, N], who is up.
-      probs: float64[M, N], what the pattern reports as probabilities.
+      masks: bool[M, N], whose uplinks are up.
+      probs: float64[M, N], the probabilities that the participation pattern reports.
       start: float64[M], law of the mode in the first round.
       stationary: float64[M], fraction of the rounds of a long run in each mode. If several
-        classes of modes recur, each has the probability with which a run reaches it.
+        classes of modes recur, each class has the probability with which a run reaches it.
       shared_state: int64[M], state of the shared chain.
       client_states: int64[M, N], states of the clients' own chains.
     """
@@ -74,11 +74,11 @@ class LinkModes(NamedTuple):
 class LinkChain(NamedTuple):
     """Holds the law of links as a Markov chain with finitely many modes.
 
-    The module `link_chains` makes chains of the common patterns, and `from_modes` makes
-    one of a transition matrix.
+    The module `link_chains` makes the link chains of common participation patterns.
+    `from_modes` makes a link chain from a transition matrix.
 
     Attributes:
-      transition: sparse float64[E, E], of the shared chain, row-stochastic.
+      transition: sparse float64[E, E], transition matrix of the shared chain, row-stochastic.
       start: float64[E], law of the shared state in the first round.
       kinds: the laws of the clients' own chains.
       kind_of_client: int64[N], index into ``kinds``.
@@ -96,7 +96,7 @@ class LinkChain(NamedTuple):
 
     @property
     def num_modes(self) -> int:
-        """Returns the number of modes, those that are never reached included."""
+        """Returns the number of modes, including modes that are never reached."""
         sizes = [kind.start.shape[1] for kind in self.kinds]
         product = len(self.start)
         for kind in self.kind_of_client:
@@ -111,7 +111,7 @@ class LinkChain(NamedTuple):
         """Lists the modes that a run can reach.
 
         Raises:
-          ValueError: for over 100,000 modes or 20 million transitions.
+          ValueError: for more than 100,000 modes or 20 million transitions.
 
         Example:
           >>> from fedjax_links import analysis
@@ -126,7 +126,7 @@ class LinkChain(NamedTuple):
 
 
 def check_chain(chain: object) -> None:
-    """Raises for what is no link chain."""
+    """Raises unless ``chain`` is a `LinkChain`."""
     what = 'a link chain, such as `link_chains.independent(probs)`'
     _checks.checked_kind('chain', chain, LinkChain, what)
 
@@ -137,18 +137,18 @@ def from_modes(
     start: ArrayLike | None = None,
     probs: ArrayLike | None = None,
 ) -> LinkChain:
-    """Makes a link chain of a transition matrix and the mask of each mode.
+    """Makes a link chain from a transition matrix and the mask of each mode.
 
     Args:
       transition: float[M, M], row-stochastic, an array or a sparse array.
-      masks: bool[M, N], who is up.
-      start: float[M], law of the mode in the first round; the stationary law by default,
-        which then must be unique: only one class of modes that no run leaves.
-      probs: float[M, N], or float[N] if it is the same in all modes, the probabilities that
-        algorithms which know them use. By default they are not known.
+      masks: bool[M, N], whose uplinks are up.
+      start: float[M], law of the mode in the first round. By default the stationary law, which
+        must then be unique: there is only one class of modes that no run leaves.
+      probs: probabilities of the uplinks, for algorithms that use them. float[M, N], or float[N]
+        if all modes have the same. By default the probabilities are unknown.
 
     Returns:
-      The chain. Its clients are lumped only if their columns of ``masks`` and ``probs`` are
+      The chain. Clients are of one kind only if their columns of ``masks`` and ``probs`` are
       equal.
 
     Raises:
@@ -206,12 +206,12 @@ def shared_links(is_up: np.ndarray, prob: np.ndarray) -> ClientLinks:
 
 
 def _only_stationary_law(transition: sparse.csr_array) -> np.ndarray:
-    """Computes the stationary law of a chain; raises if it has several."""
+    """Computes the stationary law of a chain; raises if there are several such laws."""
     _, classes = long_run_laws.closed_classes(transition)
     if len(classes) > 1:
         requirement = f'be given, as runs end in one of {len(classes)} classes of modes'
         raise errors.invalid('start', requirement, None)
-    # Every run ends in the one class, so any start leads to its law.
+    # Every run ends in the one closed class, so any start leads to the stationary law.
     first_mode = np.zeros(transition.shape[0])
     first_mode[0] = 1.0
     return long_run_laws.long_run_law(transition, first_mode)
@@ -222,10 +222,10 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
 
     Args:
       chain: the link chain.
-      clients: int64[n], who they are; none for the shared chain alone.
+      clients: int64[n], ids of these clients; empty for the shared chain alone.
 
     Returns:
-      The modes. Masks and probabilities are those of these clients.
+      The modes, with masks and probabilities of these clients.
     """
     transition = chain.transition.tocoo()
     sources, targets = transition.coords
@@ -237,7 +237,7 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         kind = chain.kind(client)
         size = kind.start.shape[1]
         _check_sizes(chain, len(start) * size, len(probabilities) * size)
-        # A transition of the joint chain: one so far, and one of the client.
+        # Combine each transition of the joint chain so far with each transition of the client.
         moves = kind.transition[shared[targets]]
         which, before, after = np.nonzero(moves)
         _check_sizes(chain, len(start) * size, len(which))
@@ -248,7 +248,7 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         shared = np.repeat(shared, size)
         client_states = np.tile(np.arange(size), len(states))
         states = np.column_stack([np.repeat(states, size, axis=0), client_states])
-        # Modes that no run enters are left out.
+        # Leave out modes that no run enters.
         is_reached = _reached(start, sources, targets)
         new_index = np.cumsum(is_reached) - 1
         start = start[is_reached]
@@ -288,7 +288,7 @@ def _reached(start: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> np.
     """Finds the modes that a run can enter, bool[M]."""
     size = len(start)
     starts = np.flatnonzero(start > 0)
-    # One more node, from which a run enters the modes that it can start in.
+    # Add one node, with an edge to each mode that a run can start in.
     rows = np.append(sources, np.full(starts.size, size))
     columns = np.append(targets, starts)
     shape = (size + 1, size + 1)

@@ -1,16 +1,17 @@
 """Writes a round of a linear algorithm as a map of sums over classes of clients.
 
-The clients of a class are exchangeable and equally up or down. So a round does
+A row is the model or memory that the algorithm keeps for a client. The clients of a class are
+exchangeable, and either all are up or all are down. So a round does
 
 ``x' = alpha x + sum_c (rho_c s_c + beta_c t_c)``,
 ``row_i' = h_c + kappa_c row_i + zeta_c u_i`` for i in class c, with
 ``h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d)``,
 
-where s_c sums the rows of class c, t_c its targets, and u_i is the target of client i. Blocks
-and classes are those of `layouts.LinkLayout`. A *set* has the clients of blocks that the
-algorithm treats alike. The coefficients depend on how many clients of each set are up. To
-find them, the algorithm in `linear_rounds.RULES` is applied to unit vectors of one or two
-clients of each class.
+where s_c sums the rows of class c, t_c sums the targets of class c, and u_i is the target of
+client i. `layouts.LinkLayout` defines blocks, classes and configurations. A *set* holds the clients
+of all blocks that the algorithm treats alike. The coefficients depend on how many clients of each
+set are up. To find the coefficients, the algorithm in `linear_rounds.RULES` is applied to unit
+vectors of one or two clients of each role. A role is the clients of a set that are down, or up.
 """
 
 from collections.abc import Sequence
@@ -21,24 +22,25 @@ import numpy as np
 from fedjax_links.analysis.linear_rounds import RoundMaker, Rule
 from fedjax_links.analysis.link_chains.layouts import LinkLayout
 
-# A functional that a round changes by less is conserved.
+# A linear function of the state that a round changes by less than this is conserved.
 _CONSERVED = 1e-10
 
 
 class ClassRounds(NamedTuple):
     """Holds the coefficients of a round in each configuration.
 
-    The leading axes are those of the configurations. C is the number of classes.
+    The leading axes are those of the configurations. C is the number of classes. Each coefficient
+    belongs to an old quantity in a new one.
 
     Attributes:
       alpha: float64[...], of the server model in the new server model.
       rho: float64[..., C], of the sums of rows in the new server model.
       beta: float64[..., C], of the sums of targets in the new server model.
-      gamma: float64[..., C], of the server model in a new row.
-      epsilon: float64[..., C, C], of the sums of rows (last axis) in a new row.
-      kappa: float64[..., C], of a row in its own new row, in addition.
-      theta: float64[..., C, C], of the sums of targets (last axis) in a new row.
-      zeta: float64[..., C], of a target in its own new row, in addition.
+      gamma: float64[..., C], of the server model in a client's new row.
+      epsilon: float64[..., C, C], of the sums of rows (last axis) in a client's new row.
+      kappa: float64[..., C], of a client's row in the same client's new row, beside epsilon.
+      theta: float64[..., C, C], of the sums of targets (last axis) in a client's new row.
+      zeta: float64[..., C], of a client's target in the same client's new row, beside theta.
     """
 
     alpha: np.ndarray
@@ -64,15 +66,15 @@ def class_rounds(
     Args:
       layout: the configurations.
       rule: a round of the algorithm.
-      round_makers: each makes a round with an outcome of the links between clients. The
-        clients are in the order of the sets, and then of the blocks.
-      set_of_block: int64[B], labels from 0. The algorithm treats the clients of a set alike,
-        so only the number of those that are up matters.
+      round_makers: one for each outcome of the links between clients; makes a round with this
+        outcome. The clients are in the order of the sets, and then of the blocks.
+      set_of_block: int64[B], the set of each block, labels from 0. The algorithm treats the
+        clients of a set alike, so only the number of clients that are up matters.
       needs_probs: whether the algorithm uses the reported probabilities. Then each block is
         a set.
 
     Returns:
-      The coefficients by outcome.
+      The coefficients for each outcome of the links between clients.
     """
     sizes = np.bincount(set_of_block, weights=[len(block) for block in layout.blocks])
     sizes = sizes.astype(int)
@@ -83,7 +85,8 @@ def class_rounds(
     num_up = np.zeros((*num_up_by_block.shape[:-1], len(sizes)))
     for block, label in enumerate(set_of_block):
         num_up[..., label] += num_up_by_block[..., block]
-    # A case is what the coefficients depend on: who is up and, for some algorithms, how probably.
+    # The coefficients depend on the case: how many clients of each set are up and, for some
+    # algorithms, their probabilities.
     cases = num_up
     if needs_probs:
         probs = layout.block_probs().reshape(len(is_up), *(1,) * num_groups, -1)
@@ -99,7 +102,7 @@ def class_rounds(
             responses.append(_response(rule, make_round, sizes, ups, probs))
     num_up_by_response = np.tile(distinct[:, : len(sizes)], (len(round_makers), 1))
     maps = _without_conserved(_stacked(responses), sizes, num_up_by_response)
-    # From roles, a set's clients that are down or up, to classes.
+    # Pick the coefficients of each class by its role: its set, and whether it is down or up.
     role = np.broadcast_to(2 * class_sets + is_up, (*layout.shape, len(class_sets)))
     case = case.reshape(layout.shape)
     first_responses = np.arange(len(round_makers)) * len(distinct)
@@ -113,18 +116,18 @@ def _response(
     num_up: np.ndarray,
     probs: np.ndarray,
 ) -> ClassRounds:
-    """Computes the coefficients by role, a set's clients that are down or up.
+    """Computes the coefficients by role: for each set, its clients that are down, or up.
 
     Args:
       rule: a round of the algorithm.
       make_round: makes the round's links.
-      sizes: int64[G], clients of each set.
-      num_up: int64[G], those that are up. They come first in their set.
+      sizes: int64[G], number of clients in each set.
+      num_up: int64[G], number of clients in each set that are up. These clients come first.
       probs: float64[G], the reported probabilities.
 
     Returns:
-      The coefficients without leading axes, with 2 G roles in place of classes: down and
-      up by set. Roles without clients have zeros.
+      The coefficients without leading axes, with 2 G roles in place of classes: down and up
+      for each set in turn. Roles without clients have zeros.
     """
     num_roles = 2 * len(sizes)
     set_of_client = np.repeat(np.arange(len(sizes)), sizes)
@@ -146,7 +149,7 @@ def _response(
     new_server, new_rows = rule(links, server, rows)
     by_role = np.zeros((num_roles, len(server)))
     by_role[present] = new_rows[first[present]]
-    # How a client acts on another one of its role.
+    # How a client acts on another client of the same role.
     by_role_on_others = np.zeros((num_roles, len(server)))
     several = np.flatnonzero(members > 1)
     by_role_on_others[several] = new_rows[first[several] + 1]
@@ -180,13 +183,13 @@ def _without_conserved(
 ) -> ClassRounds:
     """Removes what rounds conserve, such as the sum of MimiC's corrections.
 
-    It is zero at the start, so it stays zero. The maps subtract it after each round, which also
-    removes it from their eigenvalues.
+    A conserved quantity is zero at the start, so it stays zero. The new maps subtract it after each
+    round. This removes the eigenvalue 1 that belongs to it.
 
     Args:
-      maps: by case and role.
-      sizes: int64[G].
-      num_up: float64[cases, G].
+      maps: the coefficients by case (how many clients of each set are up) and role.
+      sizes: int64[G], number of clients in each set.
+      num_up: float64[cases, G], number of clients in each set that are up.
 
     Returns:
       The maps. They give the same results for states whose conserved part is zero.
@@ -195,7 +198,8 @@ def _without_conserved(
     members = np.zeros((len(num_up), len(sets)))
     members[:, 0::2] = sizes - num_up
     members[:, 1::2] = num_up
-    # Equations for the functional l_x x + sum_b l_b (sum of set b's rows), and its change.
+    # A conserved functional is l_x x + sum_b l_b (sum of set b's rows). Each row of `change` is an
+    # equation for its coefficients: no round changes it.
     to_set = np.eye(len(sizes))[sets]
     change = np.zeros((len(num_up), 1 + 2 * len(sets), 1 + len(sizes)))
     change[:, 0, 0] = maps.alpha - 1.0
@@ -214,7 +218,7 @@ def _without_conserved(
     change[:, row_columns, 1:] = set_changes(maps.epsilon, maps.kappa - 1.0)
     change[:, target_columns, 0] = np.where(present, maps.beta, 0.0)
     change[:, target_columns, 1:] = set_changes(maps.theta, maps.zeta)
-    # Coordinates in which the functional's norm is that over clients.
+    # Scale the coordinates so that the functional has the norm that it has over clients.
     scale = np.concatenate([[1.0], np.sqrt(sizes)])
     change = (change / scale).reshape(-1, len(scale))
     _, values, vectors = np.linalg.svd(change, full_matrices=False)
@@ -236,7 +240,7 @@ def _by_class(maps: ClassRounds, case: np.ndarray, role: np.ndarray) -> ClassRou
     """Picks the coefficients of each configuration and class.
 
     Args:
-      maps: by case and role.
+      maps: the coefficients by case and role.
       case: int64[...], the case of each configuration.
       role: int64[..., C], the role of each class in each configuration.
 

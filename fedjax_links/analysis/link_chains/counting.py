@@ -1,8 +1,9 @@
-"""Counts the clients of a group by their state, where all of them follow one law.
+"""Counts the clients of a group by their state. All clients of a group follow one law.
 
-A configuration of n clients with m states is the vector of counts, of which there are
-``C(n + m - 1, m - 1)`` in place of ``m^n`` vectors of states. Moments of one or two clients
-of the group need their states too. Then the n - 1 or n - 2 others are counted.
+A configuration of n clients with m states is the vector of counts: the number of clients in each
+state. There are ``C(n + m - 1, m - 1)`` configurations in place of ``m^n`` vectors of states. A
+moment that involves one or two clients of the group needs the states of these clients too. Then
+only the n - 1 or n - 2 other clients are counted.
 """
 
 import itertools
@@ -11,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-MAX_COUNTS = 2_000  # A transition of the counts then takes 32 MB.
+MAX_COUNTS = 2_000  # Configurations of a group: a transition matrix then takes 32 MB.
 
 
 class GroupMove(NamedTuple):
-    """Holds the transitions of a group.
+    """Holds the transition matrices of a group.
 
     Attributes:
-      client: float64[m, m], of one client.
-      counts: the transitions of the counts of n, n - 1 and n - 2 clients, float64[K, K]
+      client: float64[m, m], transition of the state of one client.
+      counts: transitions of the counts of n, of n - 1 and of n - 2 clients, float64[K, K] each,
         with K the number of configurations.
     """
 
@@ -30,16 +31,16 @@ class GroupMove(NamedTuple):
 class CountedGroup(NamedTuple):
     """Holds the configurations of a group and how they move.
 
-    S is the number of modes of all that is not counted. Configurations of n clients are
-    numbered as in `counts`.
+    S is the number of modes, the joint states of everything that is not counted. The rows of
+    ``counts`` number the configurations of n clients.
 
     Attributes:
-      counts: int64[K, m], the clients in each state.
-      add_one: int64[m, K'], the configuration of n clients that a client in state a makes
-        with a configuration of n - 1 others.
-      add_two: int64[m, m, K''], the same for two clients and n - 2 others.
-      moves: the distinct transitions.
-      move_of_mode: int64[S], which of them a group makes when the rest enters a mode.
+      counts: int64[K, m], the number of clients in each state.
+      add_one: int64[m, K']. Entry (a, k) is the configuration of n clients that consists of one
+        client in state a and n - 1 others in configuration k.
+      add_two: int64[m, m, K''], likewise for two clients and n - 2 others.
+      moves: the distinct transitions of the group.
+      move_of_mode: int64[S], index into ``moves`` of the transition in a round that enters a mode.
     """
 
     counts: np.ndarray
@@ -54,7 +55,7 @@ class CountedGroup(NamedTuple):
         return self.counts.shape[1]
 
     def move_law(self, law: np.ndarray, axis: int) -> np.ndarray:
-        """Moves the counts of a law, float64[S, ..., K, ...], whose K are on an axis."""
+        """Moves the counts of a law float64[S, ..., K, ...] by a round; ``axis`` is that of K."""
         after = np.empty_like(law)
         for index, move in enumerate(self.moves):
             modes = np.flatnonzero(self.move_of_mode == index)
@@ -63,12 +64,12 @@ class CountedGroup(NamedTuple):
 
 
 def move_along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
-    """Moves the states or configurations of an axis.
+    """Moves the states or configurations on an axis of an array by one transition.
 
     Args:
       transition: float64[K, K], row-stochastic.
       array: float64[..., K, ...].
-      axis: of the K.
+      axis: the axis of length K.
 
     Returns:
       ``sum_j transition[j, k] array[..., j, ...]`` for each k, of the same shape.
@@ -76,7 +77,7 @@ def move_along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarr
     before = math.prod(array.shape[:axis])
     flat = array.reshape(before, len(transition), -1)
     if flat.shape[2] == 1:
-        # One product of matrices in place of many small ones.
+        # Use one product of matrices in place of many small products.
         return (flat[:, :, 0] @ transition).reshape(array.shape)
     return (transition.T @ flat).reshape(array.shape)
 
@@ -89,7 +90,7 @@ def counted_group(
     Args:
       size: n, at least 2.
       transitions: float64[number of moves, m, m], distinct transitions of one client.
-      move_of_mode: int64[S].
+      move_of_mode: int64[S], as in `CountedGroup`.
 
     Returns:
       The group.
@@ -119,10 +120,10 @@ def counts_law(size: int, law: np.ndarray) -> np.ndarray:
 
     Args:
       size: n, at least 1.
-      law: float64[..., m], of the state of one client.
+      law: float64[..., m], law of the state of one client.
 
     Returns:
-      float64[..., K].
+      float64[..., K], law of the configuration.
     """
     num_states = law.shape[-1]
     smaller = _configurations(0, num_states)
@@ -149,7 +150,7 @@ def _configurations(size: int, num_states: int) -> np.ndarray:
 
 
 def _additions(smaller: np.ndarray, larger: np.ndarray) -> np.ndarray:
-    """Finds the configurations that one more client makes, int64[m, K']."""
+    """Finds the configuration after adding a client in each state, int64[m, K']."""
     index_of = {tuple(counts): index for index, counts in enumerate(larger.tolist())}
     indices = []
     for unit in np.eye(smaller.shape[1], dtype=np.int64):
@@ -161,13 +162,13 @@ def _additions(smaller: np.ndarray, larger: np.ndarray) -> np.ndarray:
 def _with_one_more(
     others: np.ndarray, client: np.ndarray, counts: np.ndarray, add: np.ndarray
 ) -> np.ndarray:
-    """Computes the transition of the counts of one more client.
+    """Computes the transition of the counts after adding one more client.
 
     Args:
-      others: float64[K', K'], the transition of the counts without it.
-      client: float64[m, m].
-      counts: int64[K, m].
-      add: int64[m, K'].
+      others: float64[K', K'], the transition of the counts without the client.
+      client: float64[m, m], the transition of the client's state.
+      counts: int64[K, m], the configurations with the client.
+      add: int64[m, K'], the configuration after adding a client in each state.
 
     Returns:
       float64[K, K].
@@ -178,7 +179,7 @@ def _with_one_more(
     for state, index in enumerate(add):
         without[state, index] = np.arange(len(index))
     moved_others = others[without[state_before, np.arange(len(counts))]]
-    # Move it and the others independently, and put it back.
+    # Move this client and the others independently, and put the client back.
     after = np.zeros((len(counts), len(counts)))
     for state, index in enumerate(add):
         after[:, index] += client[state_before, state][:, None] * moved_others

@@ -60,8 +60,9 @@ class ChainLimit(NamedTuple):
       covariances: float64[d, d] by model; NaN if the second moment does not settle.
       optimum: float64[d], the minimiser of the mean of the losses.
       rate: factor by which the mean contracts per round, a spectral radius. Where clients are
-        counted in groups, the mean is that of the server and of the groups' sums.
-      second_moment_rate: the same of the second moment, which settles if this is below 1.
+        counted in groups, this is the mean of the server model and of the groups' sums.
+      second_moment_rate: factor by which the second moment contracts per round. The second
+        moment settles if this is below 1.
     """
 
     means: Mapping[str, np.ndarray]
@@ -100,36 +101,35 @@ def linear_curve(
 ) -> LinearCurve:
     """Computes mean and covariance of an algorithm's models after each round, exactly.
 
-    All models and memories start at zero. Another start is the same problem with targets
-    measured from there.
+    All models and memories start at zero. For another start, measure the targets from that start.
 
-    Clients with one law of links and equal curvature are exchangeable, and their group is
-    counted by state instead of listed client by client. So many clients in few groups are
-    exact too, also if their targets differ. CoGC, ColRel and links between clients tell
-    clients apart, and list them all.
+    Clients with one law of links and equal curvature are exchangeable. A group of exchangeable
+    clients is counted by state instead of listed client by client. So the computation is exact for
+    many clients in few groups too, even if their targets differ. With CoGC, ColRel or links between
+    clients, no two clients are exchangeable, and all clients are listed.
 
     Args:
-      algorithm: its name, one of `linear_rules.RULES`; server rates are 1.
+      algorithm: name of the algorithm, one of `linear_rules.RULES`; its server learning rate is 1.
       chain: the uplinks, made by `link_chains`.
       targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
       learning_rate: eta, with ``eta h_i`` in (0, 2).
       local_steps: s.
       num_rounds: T, at least 0.
       curvature: h, positive, one number or float[N].
-      noise: standard deviation of each coordinate of every local gradient, independent.
-      neighbours: int[N, K], of links between clients; None for none. They are independent
-        over rounds and of the uplinks.
+      noise: standard deviation of the independent noise in each coordinate of every local gradient.
+      neighbours: int[N, K], neighbours of each client; None without links between clients. Links
+        between clients are independent over rounds and of the uplinks.
       edge_probs: P(an edge is up), one number or float[N, K].
       lump: whether groups are counted, or all clients listed; None chooses what needs fewer
         numbers.
-      **options: of the algorithm, as in `linear_rule`.
+      **options: options of the algorithm, as in `linear_rule`.
 
     Returns:
       The curve.
 
     Raises:
-      ValueError: for values out of range, an algorithm that needs probabilities which the
-        chain does not know, too many modes, or more than 16 edges.
+      ValueError: for values out of range, too many modes, or more than 16 edges; and if the
+        algorithm needs probabilities that the chain does not know.
 
     Example:
       >>> from fedjax_links import analysis
@@ -187,22 +187,22 @@ def linear_limit(
 ) -> ChainLimit:
     """Computes the limits of an algorithm's models under a link chain, exactly.
 
-    The mean of an algorithm may settle while its variance grows without bound, as that of
-    MIFA does for two clients with long outages. `ChainLimit.stability` says so in words.
+    An algorithm's mean may settle while its variance grows without bound. An example is MIFA for
+    two clients with long outages. `ChainLimit.stability` says in words what settles.
 
     Args:
-      algorithm: its name, one of `linear_rules.RULES`; server rates are 1.
+      algorithm: name of the algorithm, one of `linear_rules.RULES`; its server learning rate is 1.
       chain: the uplinks, made by `link_chains`.
       targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
       learning_rate: eta, with ``eta h_i`` in (0, 2).
       local_steps: s.
       curvature: h, positive, one number or float[N].
-      noise: standard deviation of each coordinate of every local gradient, independent.
-      neighbours: int[N, K], of links between clients, as in `linear_curve`.
+      noise: standard deviation of the independent noise in each coordinate of every local gradient.
+      neighbours: int[N, K], neighbours of each client, as in `linear_curve`.
       edge_probs: P(an edge is up), one number or float[N, K].
       lump: whether groups are counted, or all clients listed; None chooses what needs fewer
         numbers.
-      **options: of the algorithm, as in `linear_rule`.
+      **options: options of the algorithm, as in `linear_rule`.
 
     Returns:
       The limits.
@@ -250,7 +250,8 @@ def _limit(system: LinearSystem) -> ChainLimit:
     is_stable = is_settling and second_rate < 1.0
     if is_settling:
         first = fixed_point(mean_operator, first)
-        # The first coordinate of v and w is 1, so E[v w^T] has E[v] and E[w] at its edges.
+        # The first coordinate of v and w is 1. So E[v] is the first column of E[v w^T], and E[w]
+        # its first row.
         means = first.products[..., 0]
         for index, (a, b) in enumerate(maps.pairs):
             second.products[..., index, :, 0] = means[..., a, :]
@@ -275,13 +276,13 @@ def _second_fixed_point(
 ) -> Moments:
     """Finds the second moments that a round does not change, from known first moments.
 
-    For two coordinates a and b of the models, the result is the mean of ``E[v_a v_b^T]`` and
-    its transpose. No result of this module can tell them apart.
+    For two coordinates a and b of the models, the result is the mean of ``E[v_a v_b^T]`` and its
+    transpose. The results of this module do not depend on the difference of the two.
 
     Args:
       maps: the maps of the moments.
-      known: moments, of which the first ones are those of the limit.
-      operator: of server and rows with server and rows.
+      known: moments. The first moments, and the products of target offsets, have their limits.
+      operator: the round's map of the second moments of server and rows.
 
     Returns:
       The moments.
@@ -289,7 +290,7 @@ def _second_fixed_point(
     part = maps.cross_part
     if part.columns.size:
         known = fixed_point(round_operator(maps.second, part), known)
-        # Target offsets of two coordinates have a symmetric law, and so have these moments.
+        # The law of target offsets is symmetric in the two coordinates, and so are these moments.
         known = known.with_part(part.transposed(), known.part(part).transposed())
     return fixed_point(operator, known)
 

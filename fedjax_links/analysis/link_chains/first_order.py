@@ -1,11 +1,11 @@
 r"""Computes where algorithms end under links with memory, to first order in the step.
 
-Curvatures are equal, and ``epsilon = 1 - a`` with ``a = (1 - eta)^s``. Then a round of
-FedAvg and its relatives is ``x' = x + epsilon sum_i c_i (u_i - x)`` with coefficients c_i
-that depend on the links alone, and ``c = sum_i c_i``. In the stationary state
-``E[sum_i c_i (u_i - x)] = 0``. If c is not correlated with the past, this leaves
-``m_0 = sum_i E[c_i] u_i / E[c]``, at any step. In general x carries the last rounds'
-``epsilon c_i (u_i - m_0)``, so that
+Clients have quadratic losses of equal curvature, as in `linear_rules`. Let
+``epsilon = 1 - (1 - eta)^s``. A round of FedAvg and its relatives is then
+``x' = x + epsilon sum_i c_i (u_i - x)`` with coefficients c_i that depend on the links alone. Let
+``c = sum_i c_i``. In the stationary state ``E[sum_i c_i (u_i - x)] = 0``. If c is not correlated
+with the past, E[x] is therefore ``m_0 = sum_i E[c_i] u_i / E[c]``, at any step. In general x also
+holds the terms ``epsilon c_i (u_i - m_0)`` of the last rounds, so that
 
 ``E[x] = m_0 - epsilon / E[c] sum_i (u_i - m_0) G_i + O(epsilon^2)`` with
 ``G_i = sum_{k >= 1} Cov(c^t, c_i^(t-k))``.
@@ -25,18 +25,18 @@ from fedjax_links.analysis.link_chains.round_operators import round_operator
 from fedjax_links.core import errors
 
 _ALGORITHMS = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'
-# Lags of links count until their autocorrelation is below _FORGOTTEN.
+# Sums over lags end where the links' autocorrelation falls below _FORGOTTEN.
 _FORGOTTEN = 1e-17
-_MAX_LAGS = 100_000  # They take four seconds for two clients.
+_MAX_LAGS = 100_000  # This many lags take four seconds for two clients.
 
 
 class FirstOrderMean(NamedTuple):
     """Holds where an algorithm's expected server model ends, to first order in the step.
 
     Attributes:
-      limit: float64[d], the end as the step tends to zero.
+      limit: float64[d], limit of the expected model as the step tends to zero.
       bias: float64[d], the term of first order in ``1 - (1 - eta)^s``.
-      mean: float64[d], their sum; its error is of second order.
+      mean: float64[d], ``limit + bias``; its error is of second order.
       optimum: float64[d], the mean of the targets.
     """
 
@@ -47,14 +47,14 @@ class FirstOrderMean(NamedTuple):
 
 
 class _TwoStateLinks(NamedTuple):
-    """Holds rates float64[N] of independent two-state links."""
+    """Holds the rates float64[N] at which independent two-state links go up and down."""
 
     up_rate: np.ndarray
     down_rate: np.ndarray
 
     @property
     def probs(self) -> np.ndarray:
-        """Returns p."""
+        """Returns the stationary probabilities p of being up, float64[N]."""
         return self.up_rate / (self.up_rate + self.down_rate)
 
     @property
@@ -74,40 +74,40 @@ def first_order_mean(
 ) -> FirstOrderMean:
     r"""Computes where the expected server model ends, to first order in the step.
 
-    For any number of clients N, with equal curvature one. Client i is active with
-    probability p_i. Its link comes up with probability q_i a round and goes down with
-    q*_i; let ``lambda_i = 1 - q_i - q*_i`` and ``epsilon = 1 - (1 - eta)^s``.
+    Clients have curvature one, and their number N is any. Client i is active with probability
+    p_i. In a round its link comes up with probability q*_i and goes down with q_i. Let
+    ``lambda_i = 1 - q_i - q*_i`` and ``epsilon = 1 - (1 - eta)^s``.
 
-    * ``'fedavg_known'``: the limit is the optimum ubar, and the bias ``-epsilon / N^2 sum_i
-      (1 - p_i) / p_i lambda_i / (1 - lambda_i) (u_i - ubar)``. It falls with 1/N and grows
-      with the correlation time.
-    * ``'fedavg_all'`` and ``'fedau'`` weigh clients by v_i. It is one for the first, and for
-      FedAU the mean interval that its weights tend to. The limit is
+    * ``'fedavg_known'``: the limit is the optimum ubar, and the bias is ``-epsilon / N^2 sum_i
+      (1 - p_i) / p_i lambda_i / (1 - lambda_i) (u_i - ubar)``. The bias falls with 1/N and
+      grows with the correlation time.
+    * ``'fedavg_all'`` and ``'fedau'`` multiply client i's update by v_i. For ``'fedavg_all'``
+      v_i is one. For FedAU v_i is the mean interval to which its weights tend. The limit is
       ``m_0 = sum_i v_i p_i u_i / sum_i v_i p_i``, and the bias ``-epsilon / N sum_i v_i^2
       p_i (1 - p_i) lambda_i / (1 - lambda_i) (u_i - m_0) / sum_i v_i p_i``.
     * ``'fedavg'``: the limit is ``m_0 = sum_i w_i u_i`` with `fedavg_weights`. The bias is
-      due to empty rounds alone. With ``P_0`` their probability and ``R_i(p) =
-      E[1{i in A} / |A|]`` for independent links, it is ``epsilon P_0 / (1 - P_0) sum_i
+      due to empty rounds alone. Let ``P_0`` be the probability of an empty round, and ``R_i(p) =
+      E[1{i in A} / |A|]`` for independent links. The bias is ``epsilon P_0 / (1 - P_0) sum_i
       (u_i - m_0) sum_{k >= 1} (R_i(p (1 - lambda^k)) - R_i(p))``.
-    * ``'fedpbc'``: the server model under any chain. Client models differ from the optimum
-      by terms of first order, ``Y' = W (Y + epsilon (U - ubar))``, whose stationary mean is
-      a linear system over the chain's modes.
+    * ``'fedpbc'``: the limit is the optimum, under any chain. Client models differ from the
+      optimum by terms Y of first order. These follow ``Y' = W (Y + epsilon (U - ubar))``. The
+      stationary mean of Y solves a linear system over the chain's modes.
 
     Args:
-      algorithm: one of these.
-      chain: of links that are independent over clients and have two states and constant
-        rates (`link_chains.independent`, `link_chains.markov`); any chain for FedPBC.
+      algorithm: one of the names above.
+      chain: for FedPBC any link chain. For other algorithms links are independent over clients,
+        with two states and constant rates (`link_chains.independent`, `link_chains.markov`).
       targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
       learning_rate: eta, in (0, 2).
       local_steps: s.
-      cutoff: K of FedAU, at least 1; None for no cut-off, and for the other algorithms.
+      cutoff: K of FedAU, at least 1; None for no cut-off, and for all other algorithms.
 
     Returns:
       The mean. Its error is of second order in epsilon.
 
     Raises:
-      ValueError: for another algorithm or chain, values out of range, or for FedAvg links that
-        correlate over 100,000 rounds.
+      ValueError: for another algorithm or chain, and for values out of range. For FedAvg also if
+        links are correlated over 100,000 rounds.
 
     Example:
       >>> from fedjax_links import analysis
@@ -162,7 +162,7 @@ def _two_state_links(chain: LinkChain) -> _TwoStateLinks:
 
 
 def _weights(algorithm: str, links: _TwoStateLinks, cutoff: int | None) -> np.ndarray:
-    """Returns by what an algorithm multiplies the updates of each client, float64[N]."""
+    """Returns the factor by which an algorithm multiplies each client's update, float64[N]."""
     if algorithm == 'fedavg_all':
         return np.ones_like(links.probs)
     if algorithm == 'fedavg_known':
@@ -173,7 +173,7 @@ def _weights(algorithm: str, links: _TwoStateLinks, cutoff: int | None) -> np.nd
 def _weighted(
     links: _TwoStateLinks, weights: np.ndarray, targets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes limit and slope where ``c_i = v_i 1{i in A} / N``."""
+    """Computes the limit, and the bias over epsilon, for ``c_i = v_i 1{i in A} / N``."""
     size = len(weights)
     probs = links.probs
     means = weights * probs / size
@@ -188,7 +188,7 @@ def _weighted(
 def _fedavg(
     links: _TwoStateLinks, targets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes limit and slope of FedAvg, whose c is one but for empty rounds."""
+    """Computes FedAvg's limit, and its bias over epsilon. c is one, but zero in empty rounds."""
     probs = links.probs
     non_empty = cohort_sizes.non_empty_probability(probs)
     stationary = cohort_sizes.reciprocal_means(probs)
@@ -202,7 +202,7 @@ def _fedavg(
     )
     _checks.require(abs(slowest) <= allowed, 'chain', requirement, f'{slowest:.7g}')
     correlation = links.memory.copy()  # lambda^k
-    # Given that a round is empty, links k rounds before were up with p (1 - lambda^k).
+    # Given that a round is empty, links were up k rounds before with probability p (1 - lambda^k).
     change = np.zeros_like(probs)
     while np.abs(correlation).max() >= _FORGOTTEN:
         before = probs * (1.0 - correlation)
@@ -213,7 +213,7 @@ def _fedavg(
 
 
 def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
-    """Computes the slope of FedPBC's server model."""
+    """Computes the bias of FedPBC's server model, divided by epsilon."""
 
     def small_steps(links: Round, server: np.ndarray, rows: np.ndarray) -> State:
         # Rows are the clients' differences from the optimum, divided by epsilon.

@@ -1,4 +1,7 @@
-"""Solves for the moments that a round keeps, and for the rates at which others vanish."""
+"""Finds the moments that a round does not change, and the rate at which other moments decay.
+
+`moments` says what moments are, and `round_operators` what a round's operator on them is.
+"""
 
 from collections.abc import Callable
 
@@ -8,15 +11,15 @@ from scipy.sparse import linalg as sparse_linalg
 from fedjax_links.analysis.link_chains.moments import Moments
 from fedjax_links.analysis.link_chains.round_operators import RoundOperator
 
-# Sizes up to which linear systems, and eigenvalue problems, are solved as dense ones.
+# Sizes up to which linear systems, and eigenvalue problems, are solved with dense matrices.
 _DENSE_SYSTEM = 1_500
 _DENSE_EIGENVALUES = 250
 # This shift leaves a positive map with one eigenvalue on the spectral circle.
 _SHIFT = 0.5
 _TOLERANCE = 3e-14
 _KRYLOV_VECTORS = 80
-# A round costs less than keeping a vector orthogonal to all before it. So GMRES takes two
-# rounds per vector, and Arnoldi restarts early.
+# Applying a round costs less than making a vector orthogonal to all earlier vectors. So GMRES
+# applies two rounds per vector, and Arnoldi's method restarts early.
 _ROUNDS_PER_VECTOR = 2
 _ARNOLDI_VECTORS = 20
 # Arnoldi's first vector is as large as the probability of each configuration, plus this fraction of
@@ -29,15 +32,15 @@ _Apply = Callable[[np.ndarray], np.ndarray]
 
 
 def fixed_point(operator: RoundOperator, known: Moments) -> Moments:
-    """Finds the moments of an operator that a round keeps, where all others are known.
+    """Finds the moments in an operator's part that a round does not change, given all others.
 
     Args:
-      operator: the round of these moments while all others are zero.
-      known: all moments; those of the operator may be anything.
+      operator: maps the moments of its part by a round, while all other moments are zero.
+      known: all moments; the values in the operator's part do not matter.
 
     Returns:
-      All moments. With a symmetric operator, those found are the mean of ``E[v w^T]`` and its
-      transpose.
+      All moments. With a symmetric operator, the moments found are the mean of ``E[v w^T]`` and
+      its transpose.
     """
     part = operator.part
     columns = operator.columns
@@ -65,8 +68,8 @@ def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:
         identity = np.eye(size)
         return np.linalg.solve(identity - apply(identity), right)
 
-    # By n rounds, z = apply^n(z) + (sum of apply^k(right) for k < n). This has the same
-    # solution, and needs fewer vectors.
+    # After n rounds, z = apply^n(z) + (sum of apply^k(right) for k < n). This equation has the
+    # same solution, and GMRES needs fewer vectors for it.
     def residual_map(vector: np.ndarray) -> np.ndarray:
         after = vector.reshape(-1, 1)
         for _ in range(_ROUNDS_PER_VECTOR):
@@ -90,7 +93,7 @@ def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:
             restart=_KRYLOV_VECTORS,
             maxiter=_MAX_RESTARTS,
         )
-        # Near rounding GMRES may stall: rounds then polish what it has.
+        # GMRES may stall when only rounding errors remain. Then apply rounds to its result.
         if status:
             start = solution[:, index]
             solution[:, index] = _iterate(apply, right[:, index], start)
@@ -113,8 +116,8 @@ def radius(operator: RoundOperator, law: np.ndarray) -> float:
     """Computes the spectral radius of a homogeneous map of moments.
 
     Args:
-      operator: the map. A symmetric one maps second moments, that is positive semi-definite
-        matrices to such ones, so its radius is an eigenvalue.
+      operator: the map. A symmetric operator maps second moments, so it maps positive
+        semi-definite matrices to positive semi-definite matrices. Its radius is an eigenvalue.
       law: float64[S, K_1, ...], probabilities of the configurations in the long run.
 
     Returns:
@@ -131,9 +134,9 @@ def radius(operator: RoundOperator, law: np.ndarray) -> float:
 
     # Without the shift, several eigenvalues may lie on the spectral circle.
     num_eigenvalues = 1 if operator.is_symmetric else 4
-    # Moments are about as large as the probability of their configuration. A vector that
-    # is large in unlikely ones would have to shed them first. The smallest weight still
-    # excites what only happens in configurations that a run leaves for good.
+    # Moments are about as large as the probability of their configuration, so the start vector is
+    # too. The smallest weight is positive. It excites eigenvectors that live in configurations
+    # which a run leaves for good.
     weights = law.ravel() + _MIN_WEIGHT * law.mean()
     start = np.random.default_rng(0).uniform(0.5, 1.0, size)
     start *= weights[operator.columns.configurations]

@@ -1,4 +1,7 @@
-"""Makes link chains of participation patterns that select or stop clients together."""
+"""Makes link chains of participation patterns that select or stop clients together.
+
+The module `chains` says what a link chain and its modes are.
+"""
 
 import itertools
 import math
@@ -26,8 +29,8 @@ def minimum_separation(
 ) -> LinkChain:
     """Makes clients wait R rounds after they took part, as `participation.minimum_separation`.
 
-    Each round a cohort of B is drawn by weight among the clients that may be selected.
-    Everybody starts selectable. A mode is the vector of remaining waits and the cohort.
+    In each round a cohort of B clients is drawn by weight among the selectable clients. All
+    clients start selectable. A mode is the vector of remaining waits and the cohort.
 
     Args:
       weights: float[U], positive, of any scale; per client, or per group.
@@ -36,10 +39,10 @@ def minimum_separation(
       design: ``'product'``, ``'successive'`` or ``'sum'`` (`cohort_law`).
       groups: int[N], the group of each client. Then whole groups take part. By default each
         client is selected alone.
-      max_modes: refuses chains with more.
+      max_modes: a chain with more modes raises an error.
 
     Returns:
-      The chain. Its probabilities are known where rounds are independent, R = 0, and B = 1.
+      The chain. Its probabilities are known if R = 0, so that rounds are independent, and B = 1.
 
     Raises:
       ValueError: for values out of range, or too many modes.
@@ -59,7 +62,7 @@ def minimum_separation(
         weights, separation, cohort_size, design, max_states=limit
     )
     num_units = draws.states.shape[1]
-    # A mode is what a draw leads to, and its cohort.
+    # A mode is the state that a draw leads to, together with the cohort drawn.
     results = np.column_stack([draws.targets, draws.cohorts])
     modes, mode_of_draw = np.unique(results, axis=0, return_inverse=True)
     mode_of_draw = mode_of_draw.ravel()
@@ -67,7 +70,7 @@ def minimum_separation(
     start = np.zeros(len(modes))
     is_first = draws.sources == 0
     np.add.at(start, mode_of_draw[is_first], draws.probs[is_first])
-    # From each mode, all draws of its state.
+    # From each mode, list all draws that its state allows.
     by_state = sparse.csr_array(
         (draws.probs, (draws.sources, mode_of_draw)),
         shape=(len(draws.states), len(modes)),
@@ -91,8 +94,8 @@ def periodic_groups(
 ) -> LinkChain:
     """Makes groups available in turn, as `participation.periodic_groups`.
 
-    Of the group whose turn it is, S clients take part in each round, drawn uniformly. The
-    first turn, of group 0, is cut by a random offset.
+    In each round S clients take part, drawn uniformly from the group whose turn it is. The
+    first turn, of group 0, is shortened by a random offset.
 
     Args:
       groups: int[N], group of each client; labels 0 to G - 1, each used.
@@ -145,7 +148,7 @@ def periodic_groups(
     is_up = np.array(ups)
     phases = np.array(phase_of_mode)
     cohort_probs = np.array(prob_of_mode)
-    # From each mode, all cohorts of the next phase.
+    # From each mode, list all cohorts of the next phase.
     by_phase = sparse.csr_array(
         (cohort_probs, (phases, np.arange(len(phases)))),
         shape=(num_phases, len(phases)),
@@ -169,8 +172,8 @@ def shared_shocks(
 ) -> LinkChain:
     """Adds outages that groups of clients share, as `participation.shared_shocks`.
 
-    Each group has a hidden two-state Markov chain that starts stationary. While it is down,
-    no uplink of the group delivers.
+    Each group has a hidden two-state Markov chain that starts stationary. While this chain is
+    down, no uplink of the group delivers.
 
     Args:
       chain: the uplinks while their group is up.
@@ -179,7 +182,7 @@ def shared_shocks(
       down_rate: P(up -> down), likewise.
 
     Returns:
-      The chain. Its probabilities are those without knowledge of the shocks.
+      The chain. Its probabilities hold without knowledge of the hidden chains' states.
 
     Raises:
       ValueError: for a value out of range, more than 12 groups, or if numbers of clients

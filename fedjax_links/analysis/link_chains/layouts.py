@@ -1,8 +1,9 @@
 """Chooses which clients are counted and which are listed, and lays out the configurations.
 
-Clients are exchangeable if they follow one law of links, have equal curvature, and the
-algorithm treats all clients in the same way. A group of exchangeable clients is counted by
-state. All other clients are listed one by one.
+Clients are exchangeable if they follow one law of links, have equal curvature, and the algorithm
+treats all clients in the same way. Of a group of exchangeable clients only the number in each state
+is kept: the group is counted. All other clients are listed one by one. A configuration says in
+which state the listed clients are, and how many clients of each group are in each state.
 """
 
 import itertools
@@ -22,24 +23,24 @@ from fedjax_links.core import errors
 
 MAX_ENTRIES = 20_000_000  # 160 MB for each array of moments.
 
-# A law of configurations that a transition changes by less is stationary.
+# A law of configurations that changes by less than this in a transition is stationary.
 _STATIONARY_TOLERANCE = 1e-10
 
 
 class LinkLayout(NamedTuple):
     """Holds the configurations of links, of shape [S, K_1, ..., K_G].
 
-    The S modes are the joint states of the listed clients and of what all links share. K_g is
-    the number of ways in which the clients of group g can be spread over their states. A
-    *block* is a listed client or a group: first the listed ones, then the groups. A *class*
+    The S modes are the joint states of the listed clients and of the shared chain
+    (`chains.LinkChain`). K_g is the number of ways in which the clients of group g can be spread
+    over their states. A *block* is a listed client or a group. Listed clients come first. A *class*
     is a listed client, or the clients of a group in one state.
 
     Attributes:
       chain: the link chain.
-      modes: of the listed clients.
+      modes: the modes of the listed clients.
       listed: int64[n], the listed clients.
-      groups: the groups.
-      members: int64[n_g] of each group, its clients.
+      groups: the configurations and transitions of each group.
+      members: int64[n_g] for each group, its clients.
     """
 
     chain: LinkChain
@@ -152,7 +153,7 @@ class LinkLayout(NamedTuple):
           float64[S, K_1, ..., K_G].
 
         Raises:
-          ValueError: if the law is not that of independent clients given the mode.
+          ValueError: if clients of a group are not independent given the mode in the long run.
         """
         client_laws = [self._stationary_states(kind) for kind in self.kinds]
         law = self._joint_law(self.modes.stationary, client_laws)
@@ -188,17 +189,17 @@ def layout_of(
 
     Args:
       chain: the link chain.
-      groups: of `exchangeable_groups`.
-      lump: whether the groups are counted; None chooses what is smaller.
+      groups: the clients of each group, from `exchangeable_groups`.
+      lump: whether the groups are counted; None chooses what needs fewer moments.
       has_rows: whether the algorithm has a row, a model or memory, for each client.
       has_offsets: whether targets differ within groups.
-      num_pairs: pairs of coordinates of the models.
+      num_pairs: number of pairs of the models' coordinates.
 
     Returns:
       The layout.
 
     Raises:
-      ValueError: if its moments have more than `MAX_ENTRIES` entries.
+      ValueError: if the moments of this layout have more than `MAX_ENTRIES` entries.
     """
     num_groups = len(groups)
     listed_entries = num_pairs * _num_entries(chain, [], has_rows, has_offsets)
@@ -236,9 +237,9 @@ def layout_of(
 def num_moments(
     chain: LinkChain, groups: list[np.ndarray], *, has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds the products in `moments.Moments` of one pair of the models' coordinates.
+    """Bounds the number of products in `moments.Moments` for one pair of the models' coordinates.
 
-    Their number decides how long the theory takes. Arguments are as in `layout_of`.
+    This number decides how long the theory takes. Arguments are as in `layout_of`.
     """
     listed_entries = _num_entries(chain, [], has_rows, has_offsets)
     counted_entries = _num_entries(chain, groups, has_rows, has_offsets)
@@ -271,7 +272,7 @@ def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndar
 def _num_entries(
     chain: LinkChain, groups: list[np.ndarray], has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds the products in `moments.Moments` of one pair of the models' coordinates.
+    """Bounds the number of products in `moments.Moments` for one pair of the models' coordinates.
 
     Args:
       chain: the link chain.
@@ -294,7 +295,7 @@ def _num_entries(
         num_classes += num_states
     for client in listed:
         num_configurations *= chain.kind(client).start.shape[1]
-    # The vector v of the module `moments` stacks these.
+    # The size of the vector v of the module `moments`.
     size = 2  # The constant 1, and the server model.
     if has_rows:
         size += len(listed) + num_classes

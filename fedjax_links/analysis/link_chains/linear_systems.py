@@ -1,4 +1,7 @@
-"""Puts together an algorithm, its losses and a link chain: a jump linear system."""
+"""Puts together an algorithm, its losses and a link chain: a jump linear system.
+
+In a jump linear system the round is a linear map, which depends on the state of a Markov chain.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,15 +32,15 @@ _DISTINGUISH_CLIENTS = 'cogc', 'colrel'
 class LinearSystem(NamedTuple):
     """Holds an algorithm on quadratics under a link chain.
 
-    Its state is the vector v of `moment_maps`: the number 1, the server model, and sums of rows
-    and of target offsets. A row is the model or memory that the algorithm keeps for a client.
+    The system's state is the vector v of `moment_maps`: the number 1, the server model, and sums of
+    rows and of target offsets. A row is the model or memory that the algorithm keeps for a client.
 
     Attributes:
       layout: the configurations of the links.
       maps: the maps of the moments of v in a round.
       targets: the clients' minimisers, by block of the layout.
       optimum: float64[d], the minimiser of the mean loss.
-      models: by name of a model float64[n], its product with v is the model.
+      models: float64[n] for each model, by name; the product of this vector with v is the model.
     """
 
     layout: layouts.LinkLayout
@@ -65,9 +68,9 @@ def linear_system(
 ) -> LinearSystem:
     """Checks the arguments and builds the maps of the moments.
 
-    Arguments are as in `linear_curve`. Where ``is_centred``, targets and models are measured
-    from the optimum. So differences from it keep their digits. A ``rule`` replaces the round
-    of the algorithm.
+    Arguments are as in `linear_curve`. With ``is_centred``, targets and models are measured from
+    the optimum, so that their small differences from the optimum keep their digits. A ``rule``
+    replaces the round of the algorithm.
     """
     linear_rules.check_name('algorithm', algorithm)
     check_chain(chain)
@@ -146,9 +149,9 @@ def _sets_of_blocks(
 ) -> np.ndarray:
     """Chooses which blocks `class_rounds` puts into one set.
 
-    Blocks of equal curvature form a set, for which only the number of active clients matters.
-    This needs links under which the blocks' numbers of active clients take all combinations.
-    Otherwise rounds may conserve a quantity that tells blocks apart, so each block is a set.
+    A set holds the blocks of one curvature. For a set, only the number of active clients matters.
+    This is valid if the blocks' numbers of active clients take all combinations. Otherwise rounds
+    may conserve a quantity that tells blocks apart. Then each block is a set.
 
     Args:
       clients: the losses.
@@ -159,7 +162,7 @@ def _sets_of_blocks(
     """
     sizes = np.array([len(block) for block in layout.blocks])
     combinations = np.unique(layout.num_up().reshape(-1, len(sizes)), axis=0)
-    # A block of n clients has from 0 to n active ones.
+    # A block of n clients has from 0 to n active clients.
     if len(combinations) < np.prod(sizes + 1.0):
         return np.arange(len(sizes))
     curvature = [clients.curvature[block[0]] for block in layout.blocks]
@@ -177,7 +180,10 @@ def _branches(
     edge_probs: ArrayLike,
     needs_probs: bool,
 ) -> list[tuple[float, class_rounds.ClassRounds]]:
-    """Lists the outcomes of the links between clients: probability, and coefficients of a round."""
+    """Lists the outcomes of links between clients: a probability and a round's coefficients each.
+
+    The outcomes say which of these links are up.
+    """
     size = len(clients.targets)
     by_set = np.argsort(set_of_block, kind='stable')
     order = np.concatenate([layout.blocks[block] for block in by_set])
@@ -198,14 +204,14 @@ def _branches(
 def _targets_by_block(
     layout: layouts.LinkLayout, clients: QuadraticClients
 ) -> moment_maps.Targets:
-    """Computes the means of the blocks' targets, their scatter and their noise."""
+    """Computes mean, scatter and noise of the targets in each block."""
     means = [clients.targets[block].mean(axis=0) for block in layout.blocks]
     noise = [clients.target_noise[block[0]] for block in layout.blocks]
     scatter = []
     for members in layout.members:
         points = clients.targets[members]
         offsets = points - points.mean(axis=0)
-        # Equal targets have no offsets, not even those of rounding.
+        # Equal targets have offsets of exactly zero, without rounding errors.
         if not np.ptp(points, axis=0).any():
             offsets = np.zeros_like(offsets)
         scatter.append(offsets.T @ offsets)

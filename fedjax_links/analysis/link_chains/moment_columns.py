@@ -1,13 +1,13 @@
 """Writes moments as columns of numbers that the links move by small matrices.
 
-This is the links' half of a round, which the module `moments` introduces. A moment may involve
-one client of a counted group, or two. The configuration counts them too, so they and the counts
-move together. A column counts only the *other* clients: it has a number for each state of the
-involved clients and each configuration of the others. Then the involved clients and the counts
-of the others move by separate matrices.
+The module `moments` introduces the two halves of a round; this is the links' half. A moment may
+involve one or two clients of counted groups (`layouts`). The configuration counts these clients
+too. So their states and the counts would have to move together. A column counts only the *other*
+clients. It has a number for each state of the involved clients and each configuration of the
+others. Then the involved clients and the counts of the others move by separate matrices.
 
-Products of a class with itself contain the squares of its clients. A column has the squares
-once, and the products of different clients beside them.
+The product of a class's sum with itself contains the squares of the class's clients. A column holds
+these squares apart from the products of different clients.
 """
 
 import functools
@@ -23,12 +23,13 @@ from fedjax_links.analysis.link_chains.moments import MomentMap, Moments
 
 
 class _LinkMove(NamedTuple):
-    """Moves the links of a block where the modes before them enter some modes.
+    """Moves the clients of a block in rounds that enter some modes.
 
     Attributes:
-      modes: int64[...], these modes.
-      involved: float64[A, A], the transition of the involved clients; None if there are none.
-      others: by group, the transition of the counts of the other clients.
+      modes: int64[...], the modes that the round enters.
+      involved: float64[A, A], the transition of the involved clients' joint state; None without
+        involved clients.
+      others: for each group, the transition of the counts of the other clients.
     """
 
     modes: np.ndarray
@@ -45,12 +46,14 @@ class _LinkMove(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Holds moments that involve one client of each of some groups.
+    """Holds the moments that involve clients of the same groups: none, one or two clients.
+
+    A family is the moments that differ only in the states of the involved clients.
 
     Attributes:
-      entries: int64[F, A], numbers of the moments: families by states of their clients.
+      entries: int64[F, A], number of the moment of each family and each state of its clients.
       configurations: int64[S, A, K_1, ...], the configuration of all clients.
-      moves: of the links.
+      moves: how the links move, for the modes that a round enters.
     """
 
     entries: np.ndarray
@@ -78,17 +81,18 @@ class _Block(NamedTuple):
 class MomentColumns(NamedTuple):
     """Converts between moments and columns, float64[size, pairs].
 
-    If v = w, a column holds one number for ``E[v_i v_j]`` and ``E[v_j v_i]``, their mean.
+    If v = w, a column holds one number for ``E[v_i v_j]`` and ``E[v_j v_i]``: the mean of both.
 
     Attributes:
       layout: the configurations.
-      inner_shapes: of a configuration's products, and of each group's squares.
-      mirrored: int64[...], for each moment of a configuration, the number of ``E[w v^T]``; its
-        own number if v and w differ.
-      doubled: int64[2, ...], products of a class with itself, and the squares in them.
-      blocks: the moments by the clients that they involve.
-      entries: int64[size], for each number of a column, its moment in a configuration.
-      configurations: int64[size], its configuration.
+      inner_shapes: shapes of a configuration's products, and of each group's squares.
+      mirrored: int64[...], for each moment of a configuration, the number of the moment with i
+        and j exchanged; the moment's own number if v and w differ.
+      doubled: int64[2, ...], numbers of the products of a class with itself, and of the squares
+        that these products contain.
+      blocks: the moments by the groups of the clients that they involve.
+      entries: int64[size], for each entry of a column, the number of its moment.
+      configurations: int64[size], for each entry of a column, its configuration.
     """
 
     layout: LinkLayout
@@ -137,7 +141,7 @@ class MomentColumns(NamedTuple):
         return Moments(arrays[0], tuple(arrays[1:]))
 
     def move_links(self, columns: np.ndarray) -> np.ndarray:
-        """Moves the links, and the clients of moments with them."""
+        """Moves the links, and with them the clients that the moments involve."""
         moved = []
         start = 0
         for block in self.blocks:
@@ -152,7 +156,7 @@ def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumn
 
     Args:
       moment_map: the map.
-      is_symmetric: whether v = w, in which a client then has at most one number.
+      is_symmetric: whether v = w. Then a client has at most one field in v.
 
     Returns:
       The columns.
@@ -166,7 +170,7 @@ def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumn
     ):
         if left.size and right.size:
             inner_shapes.append((left.shape[1], len(left), len(right)))
-    # Number the moments of a configuration: its products, and then each group's squares.
+    # Number the moments of a configuration: first the products, then each group's squares.
     sizes = [math.prod(shape) for shape in inner_shapes]
     numbers = np.arange(sum(sizes))
     parts = np.split(numbers, np.cumsum(sizes)[:-1])
@@ -208,7 +212,7 @@ def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumn
 def _doubled(
     moment_map: MomentMap, products: np.ndarray, squares: list[np.ndarray]
 ) -> np.ndarray:
-    """Returns the products of a class with itself, and the squares in them."""
+    """Returns the numbers of products of a class with itself, and of the squares in them."""
     doubled = [np.zeros((2, 0), np.int64)]
     for group, of_group in enumerate(squares):
         rows = moment_map.left.fields[group][:, None]
@@ -229,10 +233,11 @@ def _entries_by_groups(
       moment_map: the map.
       products: int64[n, m], the numbers of products.
       squares: int64[f, g, states] by group, the numbers of squares.
-      is_symmetric: whether a product stands for its mirror image too.
+      is_symmetric: whether ``E[v_i v_j]`` stands for ``E[v_j v_i]`` too.
 
     Returns:
-      The groups, none to two, and int64[F, A], moments by the states of their clients.
+      Pairs of the groups, none to two, and int64[F, A], numbers of the moments by family and by
+      the states of the clients.
     """
     left = moment_map.left
     right = moment_map.right
@@ -241,7 +246,7 @@ def _entries_by_groups(
         no_client = no_client[np.triu_indices(len(left.rest))]
     by_groups: list[tuple[tuple[int, ...], np.ndarray]] = []
     by_groups.append(((), no_client.reshape(-1, 1)))
-    # One client, in w, in v, or in both.
+    # Moments of one client, whose fields are in w, in v, or in both.
     for group, rows in enumerate(left.fields):
         columns = right.fields[group]
         by_state = [products[left.rest[:, None], columns[:, None]]]
@@ -252,7 +257,7 @@ def _entries_by_groups(
         num_states = rows.shape[1]
         families = [entries.reshape(-1, num_states) for entries in by_state]
         by_groups.append(((group,), np.concatenate(families)))
-    # Two clients, for each of their numbers and their states.
+    # Moments of two clients, for each of their fields and states.
     for first, second in itertools.product(range(len(left.fields)), repeat=2):
         if not is_symmetric or first <= second:
             rows = left.fields[first][:, None, :, None]
@@ -266,7 +271,7 @@ def _entries_by_groups(
 def _joint_moves(
     layout: LinkLayout,
 ) -> list[tuple[np.ndarray, list[counting.GroupMove]]]:
-    """Lists how all groups move, with the modes on entering which they do."""
+    """Lists the joint moves of all groups, each with the modes that a round with it enters."""
     numbers_by_mode = np.zeros((len(layout.modes.start), len(layout.groups)), np.int64)
     for group_index, group in enumerate(layout.groups):
         numbers_by_mode[:, group_index] = group.move_of_mode
@@ -287,14 +292,14 @@ def _block(
     entries: np.ndarray,
     is_symmetric: bool,
 ) -> _Block:
-    """Prepares moments that involve one client of each of some groups.
+    """Prepares the moments that involve one client of each of ``groups``.
 
     Args:
       layout: the configurations.
-      moves: of all groups, by modes.
-      groups: the groups, none to two, maybe one of them twice.
-      entries: int64[F, A] of the moments, by the states of the clients.
-      is_symmetric: whether a product stands for its mirror image too.
+      moves: the moves of all groups, from `_joint_moves`.
+      groups: the groups, none to two; one group may occur twice.
+      entries: int64[F, A], numbers of the moments by family and by the states of the clients.
+      is_symmetric: whether ``E[v_i v_j]`` stands for ``E[v_j v_i]`` too.
     """
     sizes = [layout.groups[group].num_states for group in groups]
     states = list(itertools.product(*(range(size) for size in sizes)))
@@ -323,8 +328,9 @@ def _joint_transition(
 
     Args:
       clients: float64[m, m], the transition of each client.
-      numbers: of A joint states.
-      exchanged: for each of them, another that it stands for too, or itself.
+      numbers: numbers of A joint states.
+      exchanged: for each of these states, the number of a second state that it stands for, or
+        its own number.
 
     Returns:
       float64[A, A].
@@ -340,7 +346,10 @@ def _joint_transition(
 def _all_clients(
     layout: LinkLayout, groups: tuple[int, ...], states: tuple[int, ...]
 ) -> np.ndarray:
-    """Numbers the configurations of all clients, int64[S, K_1, ...], by those of the others."""
+    """Returns the configuration of all clients for each one of the others: int64[S, K_1, ...].
+
+    The involved clients are in the given states.
+    """
     by_axis = [np.arange(len(layout.modes.start))]
     for group_index, group in enumerate(layout.groups):
         involved = [s for g, s in zip(groups, states, strict=True) if g == group_index]

@@ -1,14 +1,15 @@
 """Builds the maps of moments of a linear algorithm under a link chain.
 
-As in `moments`, moments are ``E[v w^T]`` by configuration of the links. v has one coordinate a of
-the models, w one coordinate b, and both stack, in this order,
+As in `moments`, moments are ``E[v w^T]`` by configuration of the links. v holds one coordinate a of
+the models, w holds one coordinate b. Both stack, in this order,
 
 ``(1, server, sums of rows by class, sums of target offsets by class)``.
 
-A row is the model or memory that the algorithm keeps for a client. Without rows, or without
-offsets, that part of v is left out. Only the classes of groups have offsets, as a listed client is
-a block of its own. Configurations, blocks, classes and groups are those of `layouts.LinkLayout`,
-and coefficients such as alpha and kappa those of `class_rounds.ClassRounds`.
+A row is the model or memory that the algorithm keeps for a client. A target offset is a client's
+target minus the mean of its group. An algorithm without rows has no rows in v. If all targets of a
+group are equal, v has no offsets. Listed clients have no offsets. `layouts.LinkLayout` defines
+configurations, blocks, classes and groups. `class_rounds.ClassRounds` defines coefficients such as
+alpha and kappa.
 """
 
 from typing import NamedTuple
@@ -30,16 +31,17 @@ from fedjax_links.analysis.link_chains.moments import (
 class MomentMaps(NamedTuple):
     """Holds the maps of an algorithm's moments.
 
-    Models have d coordinates. Second moments are kept for pairs (a, b) of them with a <= b. First
-    moments are moments with w = 1, one for each of the d coordinates in place of the pairs.
+    Models have d coordinates. Second moments are kept for pairs (a, b) of coordinates with a <= b.
+    First moments are moments with w = 1. Their arrays have an axis of the d coordinates in place of
+    the axis of pairs.
 
     Attributes:
       mean: maps ``E[v]``.
       second: maps ``E[v w^T]``.
-      mean_part: server and rows among the moments of `mean`.
-      cross_part: server and rows with offsets, among the moments of `second`; empty without
+      mean_part: the moments of `mean` of server and rows.
+      cross_part: the moments of `second` of server and rows in v with offsets in w; empty without
         offsets.
-      second_part: server and rows with server and rows.
+      second_part: the moments of `second` of server and rows in v with server and rows in w.
       pairs: int64[pairs, 2], coordinates (a, b) of the models.
     """
 
@@ -55,9 +57,9 @@ class Targets(NamedTuple):
     """Holds the clients' minimisers by block.
 
     Attributes:
-      means: float64[blocks, d], means of the blocks' targets.
-      scatter: for each group float64[d, d], the sum over its clients of products of
-        target offsets.
+      means: float64[blocks, d], mean of each block's targets.
+      scatter: float64[d, d] for each group, the sum over its clients of ``o o^T`` for the
+        client's target offset o.
       noise: float64[blocks], variance of the noise that local steps add to a target.
     """
 
@@ -106,7 +108,7 @@ def moment_maps(
     dimension = targets.means.shape[1]
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
     all_coordinates = _coordinates(layout, indices)
-    # The number one in place of w, which involves no client of any group.
+    # For first moments, w is the number one. It involves no client of any group.
     constant = _coordinates(layout, _Indices(-1, -1, 1))
     constant_maps = SideMaps(np.ones((1, 1, 1)), (), ())
     second = []
@@ -132,8 +134,8 @@ def moment_maps(
 
 
 def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
-    """Says which coordinates belong to which group."""
-    # Rows begin with those of listed clients, who have no offsets.
+    """Says which entries of v belong to which group."""
+    # Rows begin with the rows of listed clients, who have no offsets.
     firsts = []
     if indices.rows >= 0:
         firsts.append(indices.rows)
@@ -151,8 +153,8 @@ def _round_maps(
 ) -> RoundMaps:
     """Builds the maps of v, with an axis of the d coordinates of models in place of pairs.
 
-    Coefficients and h are those of the module `class_rounds`. A sum of targets is the number of
-    clients times their mean, plus the sum of their offsets.
+    The module `class_rounds` defines the coefficients and h. The sum of a class's targets is the
+    number of its clients times the mean target of the block, plus the sum of the target offsets.
     """
     shape = layout.shape
     blocks = layout.class_blocks
@@ -177,7 +179,7 @@ def _round_maps(
         left[..., offsets, offsets] = 1.0
     if indices.rows >= 0:
         rows = indices.rows + np.arange(num_classes)
-        # h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d), and zeta_c times a mean target.
+        # h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d), plus zeta_c times a mean target.
         constant = np.einsum('...ce,...ed->...dc', rounds.theta, target_sums)
         constant += np.swapaxes(rounds.zeta[..., None] * means, -1, -2)
         common[..., 0] = constant
@@ -229,16 +231,16 @@ def _own(rounds: ClassRounds, part: slice, indices: _Indices) -> np.ndarray:
 def _noise(
     rounds: ClassRounds, counts: np.ndarray, variance: np.ndarray, indices: _Indices
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes what noise of the targets adds to second moments.
+    """Computes what the noise of targets adds to second moments.
 
     Args:
       rounds: the coefficients.
-      counts: float64[..., C], clients by class.
-      variance: float64[C], of the noise of one target.
-      indices: the coordinates.
+      counts: float64[..., C], number of clients in each class.
+      variance: float64[C], variance of the noise of one target.
+      indices: where rows and offsets begin in v.
 
     Returns:
-      float64[..., n, n], added to products; float64[..., C], added to the squares of rows.
+      float64[..., n, n] to add to products, and float64[..., C] to add to the squares of rows.
     """
     num_classes = counts.shape[-1]
     response = np.zeros((*counts.shape[:-1], indices.size, num_classes))
@@ -249,7 +251,7 @@ def _noise(
         response[..., rows, :] = counts[..., None] * rounds.theta
         response[..., rows, np.arange(num_classes)] += rounds.zeta
     products = (response * sum_variance[..., None, :]) @ np.swapaxes(response, -1, -2)
-    # The noise in a row is sum_d theta_cd t_d + zeta_c u_i. Its variances are summed over i in c.
+    # The noise in a row is sum_d theta_cd t_d + zeta_c u_i. Sum its variance over i in class c.
     theta_own = np.diagonal(rounds.theta, axis1=-2, axis2=-1)
     squares = counts * np.einsum('...cd,...d->...c', rounds.theta**2, sum_variance)
     squares += (2.0 * rounds.zeta * theta_own + rounds.zeta**2) * sum_variance
@@ -257,7 +259,7 @@ def _noise(
 
 
 def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
-    """Picks the maps of pairs of coordinates of the models."""
+    """Picks the maps for the given pairs of the models' coordinates."""
     first, second = pairs.T
     is_one = (first == second).astype(np.float64)
     noise = None
@@ -274,12 +276,12 @@ def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
 def start_moments(
     maps: MomentMaps, targets: Targets, law: np.ndarray
 ) -> tuple[Moments, Moments]:
-    """Returns the first and second moments of zero models and rows.
+    """Returns the first and second moments if all models and rows are zero.
 
     Args:
       maps: the maps.
       targets: the clients' minimisers.
-      law: float64[S, K_1, ...], of the configurations.
+      law: float64[S, K_1, ...], law of the configurations.
 
     Returns:
       The moments ``E[v]``, and ``E[v w^T]``.
@@ -302,10 +304,10 @@ def start_moments(
         if targets.has_offsets:
             size = len(layout.members[group_index])
             scatter = targets.scatter[group_index][maps.pairs[:, 0], maps.pairs[:, 1]]
-            # Offsets sum to zero: different ones have a negative product in the mean.
+            # Offsets sum to zero, so the mean product of two clients' offsets is negative.
             mean_square = scatter / size
             mean_product = -scatter / (size * (size - 1))
-            # Mean numbers of clients, and of pairs of different clients, by state.
+            # Mean numbers of clients by state, and of pairs of different clients by their states.
             clients = counts[..., part] * law[..., None]
             client_pairs = clients[..., :, None] * counts[..., None, part]
             client_pairs = client_pairs - clients[..., None] * np.eye(group.num_states)

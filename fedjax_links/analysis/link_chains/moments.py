@@ -107,7 +107,7 @@ class MomentBlock(NamedTuple):
       rows: int64[...], indices of entries of v.
       columns: int64[...], indices of entries of w.
       row_fields: the fields of clients whose sums are among the rows.
-      column_fields: those among the columns.
+      column_fields: the fields of clients whose sums are among the columns.
     """
 
     rows: np.ndarray
@@ -124,8 +124,8 @@ class SideMaps(NamedTuple):
     """Holds how a round moves v, or w, in each configuration.
 
     A client's new row is h, which clients in one state have in common (`class_rounds`), plus a map
-    of its own fields. Axes of configurations and pairs that are missing or have length 1 stand for
-    all of them.
+    of the client's own fields. An axis of configurations or pairs that is missing or has length 1
+    stands for all configurations or pairs.
 
     Attributes:
       matrix: float64[S, K_1, ..., pairs, n, n], the map of v.
@@ -159,10 +159,10 @@ class RoundMaps(NamedTuple):
     Attributes:
       left: the maps of v.
       right: the maps of w.
-      counts: for each group int64[S, K_1, ..., 1, states], the clients in a state.
+      counts: for each group float64[S, K_1, ..., 1, states], the number of clients in a state.
       noise: float64[S, K_1, ..., pairs, n, m], what noise adds to ``E[v w^T]`` given the
         configuration; None without noise.
-      noise_squares: for each group float64[S, K_1, ..., pairs, states], what it adds to the
+      noise_squares: for each group float64[S, K_1, ..., pairs, states], what noise adds to the
         squares of rows.
     """
 
@@ -180,8 +180,8 @@ class MomentMap(NamedTuple):
       layout: the configurations.
       left: the entries of v.
       right: the entries of w.
-      branches: the probability and the maps of each outcome of the links between clients, which
-        are no part of a configuration.
+      branches: the probability and the maps of each outcome of the links between clients. These
+        links are no part of a configuration.
       has_rows: whether the first field of v is a client's row.
     """
 
@@ -206,7 +206,7 @@ class MomentMap(NamedTuple):
         )
 
     def move_models(self, moments: Moments) -> Moments:
-        """Moves models and rows by their round, while links stay."""
+        """Moves models and rows by a round, while the links stay."""
         products = np.zeros_like(moments.products)
         squares = [np.zeros_like(part) for part in moments.squares]
         for prob, maps in self.branches:
@@ -230,8 +230,9 @@ class MomentMap(NamedTuple):
         after = own_left @ moments.squares[group] @ np.swapaxes(own_right, -1, -2)
         if not self.has_rows:
             return after
-        # A new row is h plus a map of its own fields. `after` has the products of those maps.
-        # Add the products of h in v with the fields of w, and the reverse, and of h with h.
+        # A client's new row is h plus a map of the client's fields. `after` has the products of
+        # these maps. Add the products of h in v with the fields of w, of the fields of v with h in
+        # w, and of h with h.
         states = np.arange(maps.counts[group].shape[-1])
         before = moments.products
         forward = maps.left.common[group] @ before

@@ -1,4 +1,7 @@
-"""Makes link chains of participation patterns whose clients are independent."""
+"""Makes link chains of participation patterns whose clients are independent.
+
+The module `chains` says what a link chain, its shared state and its modes are.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +18,7 @@ def independent(probs: ArrayLike) -> LinkChain:
     """Makes links that are independent over rounds, as `participation.bernoulli`.
 
     Args:
-      probs: float[N] in [0, 1], or float[K, N] of the rounds of a period.
+      probs: float[N] in [0, 1], or float[K, N] for the K rounds of a period.
 
     Returns:
       The chain.
@@ -40,16 +43,18 @@ def markov(
 ) -> LinkChain:
     """Makes each link a two-state Markov chain, as `participation.markov`.
 
-    A link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p``. Where that
-    exceeds one, ``q = 1`` and ``q* = p / (1 - p)``. With ``correlation_time`` tau,
-    ``q* = p (1 - m)`` and ``q = (1 - p) (1 - m)`` with ``m = exp(-1 / tau)``.
+    In a round a link that is down goes up with probability ``q*``, and a link that is up goes down
+    with ``q = q* (1 - p) / p``. If this q exceeds one, ``q = 1`` and ``q* = p / (1 - p)``. With
+    ``correlation_time`` tau, ``q* = p (1 - m)`` and ``q = (1 - p) (1 - m)`` with
+    ``m = exp(-1 / tau)``.
 
     Args:
-      probs: float[N] in [0, 1], or float[K, N] of the rounds of a period. The chain moves
-        with the rates of the round that it enters, and starts in the law of round 0.
+      probs: float[N] in [0, 1], or float[K, N] for the K rounds of a period. The chain moves with
+        the rates of the round that it enters. The state before round 0 is up with probability
+        ``probs[0]``.
       up_rate: q*, in (0, 1], one number or float[N], or float[K, N] like ``probs``; 0.05 by
         default.
-      correlation_time: tau in rounds, positive, likewise.
+      correlation_time: tau in rounds, positive, with the same shapes as ``up_rate``.
 
     Returns:
       The chain.
@@ -91,15 +96,15 @@ def markov(
 def semi_markov(
     up: ArrayLike, down: ArrayLike, *, kinds: ArrayLike | None = None
 ) -> LinkChain:
-    """Makes links go up and down for times of laws of finite support.
+    """Makes links go up and down for random times of bounded length.
 
-    This is `participation.semi_markov`. Links start stationary. A client's state is how
-    long it has been up or down.
+    This is `participation.semi_markov`. Links start stationary. A client's state says whether its
+    link is up or down, and for how many rounds it has been so.
 
     Args:
       up: float[L] or float[G, L], survival function of the rounds that a link stays up:
         entry k is the probability of more than k rounds.
-      down: likewise, of the rounds that it stays down.
+      down: float[L] or float[G, L], likewise for the rounds that a link stays down.
       kinds: int[N], the row that each client follows; by default client i follows row i.
 
     Returns:
@@ -138,15 +143,15 @@ def semi_markov(
 def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
     """Makes each client wait after it took part, and then take part independently.
 
-    Successive participations of a client are at least b rounds apart. In each round from
-    the b-th on it takes part with probability p. This is b-min-sep sampling. It equals
-    `participation.semi_markov` with one round up, and down times of ``b - 1`` rounds and a
-    geometric time. It starts stationary.
+    Successive participations of a client are at least b rounds apart. In each round from the b-th
+    after its last participation on, a client takes part with probability p. This is called
+    b-min-sep sampling. It equals `participation.semi_markov` with one round up. Times down are then
+    ``b - 1`` rounds plus a geometric time. The chain starts stationary.
 
     Args:
-      probs: float[N] in (0, 1], of clients that may take part.
-      separation: b, at least 1; 1 gives independent rounds. A client waits ``b - 1`` rounds,
-        which `participation.minimum_separation` calls its separation.
+      probs: float[N] in (0, 1], p, for clients that do not wait.
+      separation: b, at least 1; 1 gives independent rounds. A client waits ``b - 1`` rounds.
+        `participation.minimum_separation` calls these ``b - 1`` rounds the separation.
 
     Returns:
       The chain. A client is up in a fraction ``p / (1 + (b - 1) p)`` of the rounds.
@@ -188,12 +193,12 @@ def cyclic(
 ) -> LinkChain:
     """Makes each client active for a block of rounds, in cycles, as `participation.cyclic`.
 
-    The shared state is the phase of the cycle, a client's state its offset: the rounds
-    before its first block. So a run may start with a block, but never inside one.
+    The shared state is the phase of the cycle. A client's state is its offset: the number of rounds
+    before its first active block. So a run may start with a client's block, but never inside it.
 
-    A cycle has ``max(1, rint(L p))`` active rounds and at least one inactive round. L p is
-    computed in float64 here, and in a run in the precision of the run. Where it is close to
-    half an integer, as 100 times 0.575 is, the two may differ by a round.
+    A cycle has ``max(1, rint(L p))`` active rounds and at least one inactive round. L p is computed
+    in float64 here, and in a run in the precision of the run. If L p is close to half an integer,
+    as 100 times 0.575 is, the two numbers of active rounds may differ by one.
 
     Args:
       probs: float[N], p, in [0, 1]: the fraction of a cycle in which each client is active.
@@ -284,8 +289,8 @@ def two_state(probs: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> LinkChai
     """Makes two-state links with the same period.
 
     Args:
-      probs: float64[K, N], what the pattern reports. The state before round 0 has the law
-        of its first row.
+      probs: float64[K, N], the probabilities that the pattern reports. The state before round 0
+        is up with the probabilities in the first row.
       rise: float64[K, N], P(down -> up).
       fall: float64[K, N], P(up -> down).
     """
@@ -309,11 +314,11 @@ def two_state(probs: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> LinkChai
 
 
 def _sojourns(up: np.ndarray, down: np.ndarray) -> ClientLinks:
-    """Returns the law of a link whose state is its age, up or down.
+    """Returns the law of a link whose state is the number of rounds that it has been up, or down.
 
     Args:
       up: float64[L], survival function of the rounds up.
-      down: float64[L'], likewise.
+      down: float64[L'], survival function of the rounds down.
     """
     up = up[up > 0]
     down = down[down > 0]

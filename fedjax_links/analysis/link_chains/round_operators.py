@@ -1,6 +1,7 @@
 """Writes a round's linear map of moments as an operator on columns of numbers.
 
-The moments ``E[v w^T]`` and the pairs of their coordinates are those of the module `moments`.
+The module `moments` defines the moments ``E[v w^T]``, pairs of coordinates, and the models' half of
+a round. The module `moment_columns` writes moments as columns and has the links' half.
 """
 
 import math
@@ -16,19 +17,20 @@ from fedjax_links.analysis.link_chains.moment_columns import (
 )
 from fedjax_links.analysis.link_chains.moments import MomentBlock, MomentMap
 
-# A map of fewer moments is applied directly, which is fast enough.
+# A map of fewer moments than this is applied directly, which is fast enough.
 _MIN_SPARSE_SIZE = 1_500
-# With more moments per configuration, the sparse matrix of the models' half would be too dense.
+# With more moments per configuration than this, the sparse matrix of the models' half of a round
+# would be too dense.
 _MAX_ENTRIES = 64
 
 
 class RoundOperator(NamedTuple):
-    """Maps columns, float64[size, number], as a round maps their moments if all others are zero.
+    """Maps columns, float64[size, number], as a round maps some moments if all others are zero.
 
     Attributes:
-      moment_map: the models' half of the round, of all moments.
-      part: these moments.
-      apply: the map.
+      moment_map: the models' half of the round, for all moments.
+      part: the moments that the columns hold.
+      apply: the map of columns.
       columns: converts between moments and columns.
       is_symmetric: whether v = w.
     """
@@ -48,12 +50,12 @@ class RoundOperator(NamedTuple):
 def round_operator(
     moment_map: MomentMap, part: MomentBlock, *, is_symmetric: bool = False
 ) -> RoundOperator:
-    """Writes the map of some moments in a round as an operator.
+    """Writes a round's map of some moments as an operator.
 
     Args:
       moment_map: the models' half of the round.
-      part: server and rows, with anything. A round maps them in the same way for each pair of
-        coordinates.
+      part: the moments, of server and rows in v with any entries of w. A round maps these moments
+        in the same way for each pair of coordinates.
       is_symmetric: whether v = w.
 
     Returns:
@@ -72,7 +74,7 @@ def round_operator(
 def _move_models(
     one_pair: MomentMap, columns: MomentColumns
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns how columns move by the models' half of a round."""
+    """Returns the function that moves columns by the models' half of a round."""
     num_configurations = math.prod(one_pair.layout.shape)
     if _MIN_SPARSE_SIZE < columns.size <= _MAX_ENTRIES * num_configurations:
         matrix = _models_matrix(one_pair, columns)
@@ -88,18 +90,18 @@ def _models_matrix(one_pair: MomentMap, columns: MomentColumns) -> sparse.csr_ar
     """Writes the models' half of a round, which mixes no configurations, as a matrix.
 
     Args:
-      one_pair: the round.
-      columns: of its moments.
+      one_pair: the models' half of a round, for one pair of coordinates.
+      columns: converts between its moments and columns.
 
     Returns:
-      From columns to columns.
+      The matrix float64[size, size], which maps columns to columns.
     """
     output_parts = []
     input_parts = []
     value_parts = []
     number_at = np.zeros(math.prod(one_pair.layout.shape), np.int64)
     for entry in np.unique(columns.entries):
-        # One moment of each configuration, in all of them at once.
+        # Set one moment to 1, in all configurations at once.
         inputs = np.flatnonzero(columns.entries == entry)
         number_at[columns.configurations[inputs]] = inputs
         unit = np.zeros((columns.size, 1))

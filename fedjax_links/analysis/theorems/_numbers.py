@@ -1,4 +1,4 @@
-"""Checks what theorems take, and finds the largest valid rate."""
+"""Checks the arguments of theorems, and finds the largest rate that a theorem covers."""
 
 from collections.abc import Callable
 
@@ -26,13 +26,13 @@ def all_at_least_zero(**values: float) -> None:
 def at_least_one(name: str, value: int) -> int:
     """Returns ``value`` as an integer of at least 1, of nearly any size, or raises."""
     number = _checks.checked_int(name, value, minimum=1, maximum=None)
-    # Divisions convert it to a float.
+    # The maximum is such that the integer converts to a float.
     _checks.require_value(number <= 1e300, name, 'be at most 1e300', value)
     return number
 
 
 def check_size(name: str, vector: np.ndarray, size: int) -> None:
-    """Raises unless a vector has a number of entries."""
+    """Raises unless a vector has ``size`` entries."""
     _checks.require(vector.size == size, name, f'have {size} entries', vector.size)
 
 
@@ -73,7 +73,7 @@ def largest_rate(cap_at: Callable[[float], float]) -> float:
     """Solves ``eta = cap_at(eta)`` for a cap that does not grow with the rate.
 
     Args:
-      cap_at: the cap of a condition in which the rate itself occurs.
+      cap_at: rate -> the largest rate that a condition allows; the condition depends on the rate.
 
     Returns:
       The largest rate that is at most its own cap; 0 if there is none.

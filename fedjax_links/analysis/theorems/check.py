@@ -1,4 +1,7 @@
-r"""Says which theorems of the four papers cover a run, and how far their bounds are from it."""
+r"""Says which theorems of the four papers cover a run, and how far each bound is from the run.
+
+A theorem covers a run if all its assumptions hold.
+"""
 
 import functools
 import math
@@ -22,8 +25,8 @@ class Assumption(NamedTuple):
 
     Attributes:
       statement: what is assumed.
-      holds: whether it does; None if that is not known.
-      detail: the numbers.
+      holds: whether the assumption holds; None if this is not known.
+      detail: the numbers on which this rests.
     """
 
     statement: str
@@ -39,13 +42,13 @@ class TheoremCheck(NamedTuple):
     """Holds what a theorem says of a run.
 
     Attributes:
-      theorem: its name.
-      assumptions: in the order in which they are checked; the condition on the rate is the last.
+      theorem: name of the theorem.
+      assumptions: the assumptions in the order of the checks; the condition on the rate is last.
       learning_rate: the rate of the run.
       rate_cap: the largest rate that the theorem covers; NaN if not known.
-      bound: the printed formula at the run's own numbers; NaN if not known. It is a bound only
-        where every assumption holds.
-      realised: what the run had; NaN if not known.
+      bound: value of the printed formula for the run's numbers; NaN if not known. The value is a
+        bound only if every assumption holds.
+      realised: mean squared gradient norm of the run, as in `TheoremRun`; NaN if not known.
     """
 
     theorem: str
@@ -96,14 +99,14 @@ def check_theorem(
 
     Args:
       theorem: a name. ``'xiang2023'`` and ``'xiang2024'`` are Theorem 1 of FedPBC's conference and
-        journal version. ``'wang2022'`` is Theorem 3.1, ``'sun2025'`` Theorem 4 with the constants
-        of its proof. ``'sun2025_debiased'`` is Lemma 10 with debiasing weights at their limit, on
-        which Theorem 3 rests.
+        journal version. ``'wang2022'`` is Theorem 3.1, ``'sun2025'`` is Theorem 4 with the
+        constants of its proof. ``'sun2025_debiased'`` is Lemma 10, on which Theorem 3 rests, with
+        debiasing weights at their limit.
       problem: constants of the problem, from
         `fedjax_links.analysis.theorems.problem_constants`.
-      run: the run. The theorems average ``||grad F||^2`` over rounds, at the mean client model for
-        FedPBC and at the server model for FedAvg; ``'wang2022'`` at the starts of blocks,
-        ``'sun2025'`` over all but the last tau rounds, tau from `sun2025.least_lag`.
+      run: the run. The theorems average ``||grad F||^2`` over rounds: at the mean client model for
+        FedPBC, and at the server model for FedAvg. ``'wang2022'`` averages over the starts of
+        blocks, ``'sun2025'`` over all but the last tau rounds, tau from `sun2025.least_lag`.
 
     Returns:
       The check; ``text()`` is its form for reading.
@@ -236,7 +239,8 @@ def _check_sun2025(
     if chain is not None and lag is not None:
         weight = 1.0
         if is_debiased:
-            # At least 1, which rounding may miss where all clients are selected equally often.
+            # The weight is at least 1. Rounding may miss this if all clients are selected equally
+            # often.
             least = chain.marginal.size * float(chain.marginal.min())
             weight = max(1.0, 1.0 / least)
         largest = sun2025.theorem4_scale_cap(
@@ -314,7 +318,7 @@ def _fedpbc_cap_and_bound(
 
 
 def _bounded_differences(problem: ProblemConstants) -> Assumption:
-    """Returns what Wang and Ji and Sun et al. ask of the clients' gradients."""
+    """Returns what Wang and Ji and Sun et al. assume of the clients' gradients."""
     return Assumption(
         'gradient differences are bounded',
         math.isfinite(problem.dissimilarity),
@@ -323,7 +327,7 @@ def _bounded_differences(problem: ProblemConstants) -> Assumption:
 
 
 def _bounded_noise(problem: ProblemConstants) -> Assumption:
-    """Returns what is asked of stochastic gradients."""
+    """Returns what the theorems assume of stochastic gradients."""
     return Assumption(
         'gradient noise is bounded',
         math.isfinite(problem.noise),
@@ -332,7 +336,7 @@ def _bounded_noise(problem: ProblemConstants) -> Assumption:
 
 
 def _mixing_assumptions(run: TheoremRun) -> tuple[Assumption, Assumption]:
-    """Returns what both FedPBC theorems ask of the links."""
+    """Returns what both FedPBC theorems assume of the links."""
     rho = run.mixing_rate
     contracts = None if rho is None else rho < 1
     detail = 'rho is not known' if rho is None else f'rho = {rho:.4g}'
@@ -344,7 +348,7 @@ def _mixing_assumptions(run: TheoremRun) -> tuple[Assumption, Assumption]:
 
 
 def _limit_of_lemma_5(problem: ProblemConstants, run: TheoremRun) -> Assumption:
-    """Returns a condition that the proof for `xiang2023` has and its theorem does not print."""
+    """Returns a condition that `xiang2023`'s proof needs and its theorem does not print."""
     rho = run.mixing_rate
     limit = math.nan if rho is None else math.inf
     if rho:

@@ -1,7 +1,7 @@
 r"""Runs FedPBC, FedAvg and amplified FedAvg with full gradients along given links, in float64.
 
-What a client does in a round is one function. Quadratics take all their local steps in one product,
-linear models take them one by one.
+`TrainedClients.train` makes the local steps of some clients in a round. For quadratics it makes all
+local steps in one product, for linear models one step at a time.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,12 @@ from fedjax_links.analysis.theorems import _numbers
 
 
 class TrainedClients(NamedTuple):
-    """Holds what the runs ask of a problem and of its clients' local steps.
+    """Holds the functions of a problem that the runs need.
 
     Attributes:
-      train: (models float64[K, P], ids int[K]) -> the models after a round's local steps.
-      gradient: model float64[P] -> the gradient of F there, float64[P].
+      train: (models float64[K, P], ids int[K]) -> the models of these K clients after a round's
+        local steps.
+      gradient: model float64[P] -> the gradient of F at this model, float64[P].
       initial_point: float64[P], the model at the start.
       num_clients: N.
     """
@@ -146,7 +147,7 @@ def client_objectives(
       features: float[E, ...].
       labels: as in `fedjax_links.analysis.weighted_minimiser`.
       owners: int[E], the client of each example; every client has an example.
-      **options: ``loss``, ``num_classes`` and ``l2``, as there.
+      **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
       One objective per client, in float64.
@@ -177,7 +178,7 @@ def client_objectives(
     named = np.unique(ids)
     num_clients = int(named[-1]) + 1
     requirement = f'name every client from 0 to {num_clients - 1}'
-    # Sorted ids are ahead of their index from the first client on that is not named.
+    # Sorted ids exceed their index from the first client on that has no example.
     got = f'none of client {np.argmax(named > np.arange(named.size))}'
     _checks.require(named.size == num_clients, 'owners', requirement, got)
     objectives = []
@@ -198,7 +199,7 @@ def start_parameters(
     """Returns the parameters (B, b) of a start as one vector float64[P]; zeros by default.
 
     Raises:
-      ValueError: for a model of another size than that of the objectives.
+      ValueError: if the model's size is not that of the objectives.
     """
     if start is None:
         return np.zeros(objectives[0].design.shape[1] * objectives[0].num_outputs)
@@ -214,7 +215,8 @@ def fedpbc_gradient_squares(masks: ArrayLike, clients: TrainedClients) -> np.nda
 
     Returns:
       float64[T], ``||grad F(xbar^t)||^2`` at the mean client model for t = 0 to T - 1. On
-      quadratics of one curvature it is the same for any masks, because mixing keeps the mean.
+      quadratics of one curvature the result is the same for any masks, because mixing keeps the
+      mean.
 
     Raises:
       ValueError: if the masks are not of these clients.
@@ -256,8 +258,8 @@ def amplified_fedavg_gradient_squares(
       amplification: eta, positive.
 
     Returns:
-      float64[T], ``||grad f(x_t)||^2`` at the server model for t = 0 to T - 1. Starts of blocks
-      are at 0, P, 2 P, and so on.
+      float64[T], ``||grad f(x_t)||^2`` at the server model for t = 0 to T - 1. Blocks start at
+      t = 0, P, 2 P, and so on.
 
     Raises:
       ValueError: if the masks are not of these clients or an argument is out of range.

@@ -1,4 +1,4 @@
-r"""Computes how often links with memory are up: Markov links of changing rates, cyclic links.
+r"""Computes how often links with memory are up: Markov links with changing rates, cyclic links.
 
 References:
   Xiang et al., journal version 2024, Figure 6 and Appendix B.
@@ -13,16 +13,16 @@ from fedjax_links.analysis import _checks
 def periodic_markov_marginals(up_rates: ArrayLike, down_rates: ArrayLike) -> np.ndarray:
     r"""Computes the probability of being up in each round of a period, in the long run.
 
-    A link moves in round t with ``q*_t`` = P(down -> up) and ``q_t`` = P(up -> down), so
-    ``m_t = m_{t-1} (1 - q_t) + (1 - m_{t-1}) q*_t``. The rates repeat after T rounds, and m is the
-    law that repeats with them.
+    A link moves in round t with ``q*_t`` = P(down -> up) and ``q_t`` = P(up -> down). So the
+    probability m_t of being up follows ``m_t = m_{t-1} (1 - q_t) + (1 - m_{t-1}) q*_t``. The rates
+    repeat after T rounds. m is the solution that also repeats after T rounds.
 
     Args:
       up_rates: float[T, N], q*_t for each round of a period and each client, in [0, 1].
-      down_rates: float[T, N], q_t likewise.
+      down_rates: float[T, N], q_t for each round of a period and each client, in [0, 1].
 
     Returns:
-      float64[T, N], m_t in the round that is entered with the rates of row t.
+      float64[T, N], m_t after a move with the rates of row t.
 
     Raises:
       ValueError: if a rate is out of range, the shapes differ, or a link never forgets its start.
@@ -43,7 +43,7 @@ def periodic_markov_marginals(up_rates: ArrayLike, down_rates: ArrayLike) -> np.
     )
     fits = f'have the shape {rise.shape} of `up_rates`'
     _checks.require(fall.shape == rise.shape, 'down_rates', fits, fall.shape)
-    # One round is m -> decay m + rise. A period composes these maps.
+    # A round maps m to decay m + rise. Compose these maps over a period.
     decay = 1.0 - rise - fall
     period_decay = np.ones(rise.shape[1])
     period_rise = np.zeros(rise.shape[1])
@@ -66,14 +66,14 @@ def cyclic_marginals(
 ) -> np.ndarray:
     r"""Computes how often cyclic links are up in the long run.
 
-    A cycle of L rounds has ``max(1, rint(L p))`` rounds up and the others down, at least one. L p
-    is computed in float64, as in `link_chains.cyclic`.
+    A cycle of L rounds has ``max(1, rint(L p))`` rounds up. The other rounds are down, at least one
+    round. L p is computed in float64, as in `link_chains.cyclic`.
 
     Args:
       probs: float[N], p, in [0, 1].
       cycle_length: L, at least 2.
-      reset: whether the offset is redrawn every L rounds; a block of L then holds one block
-        of rounds up.
+      reset: whether the offset is redrawn every L rounds. Each of these stretches of L rounds then
+        holds one block of rounds up.
 
     Returns:
       float64[N], the fraction of rounds up.

@@ -1,4 +1,4 @@
-r"""Bounds local drift: how far several local steps leave the direction of the first one.
+r"""Bounds local drift: how far several local steps leave the direction of the first step.
 
 References:
   Xiang et al., CDC 2023, Lemma 3; journal version 2024, Lemma 1.
@@ -12,7 +12,7 @@ from scipy import special
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.theorems import _numbers
 
-_LARGEST_BUDGET = 1_000.0  # Beyond it the bound exceeds all floats.
+_LARGEST_BUDGET = 1_000.0  # Beyond this budget the bound exceeds all floats.
 
 
 def local_drift_factor(
@@ -20,9 +20,9 @@ def local_drift_factor(
 ) -> float:
     r"""Computes kappa, by which several local steps may leave their first gradient.
 
-    ``kappa = [(1 + eta L)^s - 1 - s eta L] / [C(s, 2) (eta L)^2]``. With it
-    ``||sum_k [grad l_i(x^k) - grad l_i(x)]|| <= kappa eta C(s, 2) L ||grad l_i(x)||``. It is 0 for
-    one step, 1 for two, and at least 1 beyond. It grows with the rate.
+    ``kappa = [(1 + eta L)^s - 1 - s eta L] / [C(s, 2) (eta L)^2]``. It bounds the drift:
+    ``||sum_k [grad l_i(x^k) - grad l_i(x)]|| <= kappa eta C(s, 2) L ||grad l_i(x)||``. kappa is 0
+    for one local step, 1 for two steps, and at least 1 for more steps. kappa grows with the rate.
 
     Args:
       learning_rate: eta, at least 0. At 0 the limit is returned: 1 for two steps or more.
@@ -48,9 +48,9 @@ def local_drift_factor(
     steps = _checks.checked_length('local_steps', local_steps, minimum=1)
     if steps == 1:
         return 0.0
-    # The series in eta L has positive terms, where the printed form cancels.
+    # The series in eta L has positive terms. The printed form would cancel digits.
     degrees = np.arange(3, steps + 1)
-    with np.errstate(over='ignore'):  # Beyond floats kappa is infinite.
+    with np.errstate(over='ignore'):  # A kappa beyond floats becomes infinite.
         terms = np.cumprod((steps - degrees + 1) / degrees * step)
         return 1.0 + float(terms.sum())
 
@@ -82,7 +82,7 @@ def local_drift_factor_bound(rate_budget: float) -> float:
 
 
 def squared_drift(learning_rate: float, smoothness: float, local_steps: int) -> float:
-    r"""Computes ``kappa^2 L^2``, which is infinite beyond floats.
+    r"""Computes ``kappa^2 L^2``, infinite if it exceeds all floats.
 
     Args:
       learning_rate: eta, at least 0.
@@ -98,7 +98,7 @@ def squared_drift(learning_rate: float, smoothness: float, local_steps: int) -> 
       9.0 inf
     """
     drift = local_drift_factor(learning_rate, smoothness, local_steps) * smoothness
-    return drift * drift  # A power would raise where this is infinite.
+    return drift * drift  # `**` would raise on overflow.
 
 
 def drift_constant(learning_rate: float, smoothness: float, local_steps: int) -> float:

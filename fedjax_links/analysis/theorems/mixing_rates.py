@@ -1,6 +1,8 @@
 r"""Computes and bounds mixing rates and staleness of links whose probabilities change.
 
-Mixing rates of uniform cohorts are here, too.
+A round multiplies the clients' models by a random mixing matrix W. The mixing rate rho is the
+factor by which W contracts the models towards their mean, in mean square. This module also has the
+rates of uniform cohorts.
 
 References:
   Xiang et al., journal version 2024, Proposition 2 and Lemma 3.
@@ -16,11 +18,12 @@ from fedjax_links.analysis.theorems import _numbers
 def worst_mixing_rate(probs: ArrayLike) -> float:
     r"""Computes ``rho = max_t lambda_2(E[W(t)^2])`` of independent links whose p change.
 
-    Costs O(N^3) for each different round. For links with memory this number exists too, but the
-    products of W need not contract as fast as it says.
+    The cost is O(N^3) for each different round. For links with memory rho is defined too, but
+    products of W over rounds need not contract as fast as rho says.
 
     Args:
-      probs: float[T, N], ``p_i^t`` for each round and client, in [0, 1]. One period suffices.
+      probs: float[T, N], ``p_i^t`` for each round and client, in [0, 1]. One period of rounds
+        suffices.
 
     Returns:
       rho, in [0, 1].
@@ -45,8 +48,8 @@ def worst_mixing_rate(probs: ArrayLike) -> float:
 def uniform_cohort_mixing_rate(num_clients: int, cohort_size: int) -> float:
     r"""Computes rho when every round has a uniform cohort of k among m clients.
 
-    ``E[W^2] = E[W]`` has the eigenvalue 1 once and ``1 - (k - 1) / (m - 1)`` otherwise. A cohort
-    of one changes nothing, W = I, so its rho is 1.
+    ``E[W^2] = E[W]`` has the eigenvalue 1 once and ``1 - (k - 1) / (m - 1)`` otherwise. With
+    cohorts of one client, W = I and rho is 1.
 
     Args:
       num_clients: m, at least 1.
@@ -75,8 +78,8 @@ def uniform_cohort_mixing_rate(num_clients: int, cohort_size: int) -> float:
 def uniform_cohort_mixing_rate_bound(num_clients: int, cohort_size: int) -> float:
     r"""Computes the published bound on `uniform_cohort_mixing_rate`: ``1 - c^2 / 8``, c = k / m.
 
-    **As printed it is false for a cohort of one** among two or more clients: the exact rate is 1.
-    It holds for every larger cohort.
+    **As printed the bound is false for a cohort of one** among two or more clients: the exact rate
+    is 1. The bound holds for every larger cohort.
 
     Args:
       num_clients: m, at least 1.
@@ -106,7 +109,7 @@ def uniform_cohort_mixing_rate_bound(num_clients: int, cohort_size: int) -> floa
 def expected_staleness(probs: ArrayLike) -> np.ndarray:
     r"""Computes the expected age of each client's last upload under independent links.
 
-    With ``tau_i(t)`` the last active round before t, which is -1 at the start,
+    Let ``tau_i(t)`` be the last active round before t, or -1 if there is none. Then
     ``E[t + 1 - tau_i(t + 1)] = 1 + (1 - p_i^t) E[t - tau_i(t)]``, beginning with 1.
 
     Args:
@@ -124,8 +127,8 @@ def expected_staleness(probs: ArrayLike) -> np.ndarray:
       [1.    1.5   2.125]
 
     References:
-      Xiang et al., journal version 2024, Proposition 2. Its ``tau_i(t)`` is printed as a set of
-      rounds; the last of them is meant.
+      Xiang et al., journal version 2024, Proposition 2. The paper prints ``tau_i(t)`` as a set of
+      rounds, and means the last round of this set.
     """
     round_probs = _checked_rounds(probs)
     ages = np.ones((len(round_probs) + 1, round_probs.shape[1]))

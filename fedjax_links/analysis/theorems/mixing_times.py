@@ -1,7 +1,7 @@
 r"""Computes how fast a finite Markov chain forgets its start: t_mix, tau_mix and bounds.
 
-The distance d_TV(P^k) is the total variation between the chain's law after k rounds, from the
-worst start, and its stationary law zeta.
+The distance d_TV(P^k) is the total variation distance between two laws: the chain's law after k
+rounds from the worst start, and its stationary law zeta. P is the transition matrix.
 
 References:
   Sun et al., ICLR 2025, Appendix B (Lemma 4, Definition 4, Lemma 5).
@@ -23,7 +23,7 @@ class GeometricDecay(NamedTuple):
     """Holds the constants of ``d_TV(P^k) <= C rho^k``.
 
     Attributes:
-      factor: C, the least one that holds for all rounds up to ``num_rounds``.
+      factor: C, the least number with which the inequality holds for all k up to ``num_rounds``.
       rate: rho, the second largest modulus of an eigenvalue of P; below 1 if P is aperiodic.
     """
 
@@ -36,7 +36,7 @@ def total_variation_curve(
 ) -> np.ndarray:
     r"""Computes the distance from the stationary law after each round, from the worst start.
 
-    It is ``d_TV(P^k) = max_x ||P^k(x, .) - zeta||_TV``.
+    The distance is ``d_TV(P^k) = max_x ||P^k(x, .) - zeta||_TV``.
 
     Args:
       transition: float[S, S], row-stochastic, dense or sparse; at most 3,000 states.
@@ -44,7 +44,7 @@ def total_variation_curve(
       num_rounds: K, at least 0.
 
     Returns:
-      float64[K + 1], for k = 0 to K. It never grows.
+      float64[K + 1], the distance for k = 0 to K. It never grows with k.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -78,18 +78,18 @@ def mixing_time(
 ) -> int | None:
     r"""Computes the rounds until the chain is close to its stationary law from any start.
 
-    It is ``t_mix(epsilon)``, the least k >= 1 with ``d_TV(P^k) <= epsilon``; the default is
-    ``tau_mix = t_mix(1/4)``. P is squared until a power is close enough. Bisection then finds the
-    time, so the cost is logarithmic in it.
+    The mixing time ``t_mix(epsilon)`` is the least k >= 1 with ``d_TV(P^k) <= epsilon``. The
+    default is ``tau_mix = t_mix(1/4)``. P is squared until a power is close enough. Bisection then
+    finds the time. So the cost grows with the logarithm of the time.
 
     Args:
       transition: float[S, S], row-stochastic, dense or sparse; at most 3,000 states.
       stationary: float[S], zeta.
       epsilon: the distance, in (0, 1).
-      max_rounds: where the search ends.
+      max_rounds: the largest time that is searched.
 
     Returns:
-      The time in rounds. None if it is beyond ``max_rounds``, as for every periodic chain.
+      The time in rounds. None if the time exceeds ``max_rounds``, as for every periodic chain.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -119,7 +119,7 @@ def mixing_time(
         if 2 ** (len(powers) - 1) >= limit:
             return None
         powers.append(powers[-1] @ powers[-1])
-    # Find the last round at which the chain is too far, bit by bit from the highest one.
+    # Find the last k at which the chain is too far, bit by bit from the highest bit.
     far_round = 2 ** (len(powers) - 2)
     far_power = powers[-2]
     for exponent in range(len(powers) - 3, -1, -1):
@@ -136,7 +136,7 @@ def series_constant(
 ) -> float:
     r"""Computes the constant c_0 by which tau_mix bounds the sum of all distances.
 
-    It is ``c_0 = d_TV(P) + 2``, and ``sum_k d_TV(P^k) <= c_0 tau_mix``.
+    The constant is ``c_0 = d_TV(P) + 2``, and ``sum_k d_TV(P^k) <= c_0 tau_mix``.
 
     Args:
       transition: float[S, S], row-stochastic.
@@ -165,11 +165,11 @@ def geometric_decay(
     Args:
       transition: float[S, S], row-stochastic; at most 3,000 states.
       stationary: float[S], zeta.
-      num_rounds: K; C is the least constant for k = 0 to K, up to where rho^k falls below 1e-9
-        and rounding hides the distance.
+      num_rounds: K. C is the least constant for k = 0 to K. Rounds k with rho^k below 1e-9 are left
+        out, because rounding hides the distance.
 
     Returns:
-      The constants. A chain of independent rounds has rho = 0, and C is then its distance at 0.
+      The constants. A chain of independent rounds has rho = 0; C is then the distance at k = 0.
 
     Example:
       >>> from fedjax_links.analysis.theorems import mixing_times
@@ -183,7 +183,7 @@ def geometric_decay(
       Sun et al., ICLR 2025, Lemma 4.
     """
     matrix, law = _checked_chain(transition, stationary)
-    # P without its eigenvalue 1: the largest modulus left is the second largest of P.
+    # Remove the eigenvalue 1 of P. The largest modulus left is the second largest of P.
     deflated = matrix - np.outer(np.ones(len(law)), law)
     rate = float(np.max(np.abs(np.linalg.eigvals(deflated))))
     distances = total_variation_curve(matrix, law, num_rounds=num_rounds)
@@ -214,5 +214,5 @@ def _checked_chain(
 
 
 def _distance(power: np.ndarray, law: np.ndarray) -> float:
-    """Returns the total variation distance from the law of the row farthest from it."""
+    """Returns the total variation distance between ``law`` and the row farthest from it."""
     return 0.5 * float(np.abs(power - law).sum(axis=1).max())

@@ -1,4 +1,4 @@
-r"""Computes what theorems ask of a problem: exactly for quadratics, else bounds."""
+r"""Computes the constants of a problem that theorems use: exactly for quadratics, else bounds."""
 
 import math
 from typing import NamedTuple
@@ -11,20 +11,23 @@ from fedjax_links.analysis.theorems import _numbers, gradient_runs
 
 
 class ProblemConstants(NamedTuple):
-    """Holds what theorems ask of a problem. F is the mean of the clients' objectives.
+    """Holds the constants of a problem that theorems use. F is the mean of the clients' objectives.
+
+    The clients' gradients satisfy
+    ``1/N sum_i ||grad F_i - grad F||^2 <= beta^2 ||grad F||^2 + zeta^2``.
 
     Attributes:
       num_clients: N.
       smoothness: L, the largest Lipschitz constant of a client's gradient.
-      slope: beta, and
-      offset: zeta, in ``1/N sum_i ||grad F_i - grad F||^2 <= beta^2 ||grad F||^2 + zeta^2``.
+      slope: beta.
+      offset: zeta.
       dissimilarity: G, the largest ``||grad F_i - grad F||`` at any point; infinite if it grows
         without bound.
-      noise: sigma of stochastic gradients; 0 for full gradients, infinite if it grows without
-        bound.
+      noise: sigma, the standard deviation of stochastic gradients; 0 for full gradients, infinite
+        if it grows without bound.
       initial_gap: ``F(x^0) - F*``, or a bound on it.
-      gradient_differences: float64[N, d], ``grad F_i - grad F`` where it is the same at every
-        point; None elsewhere.
+      gradient_differences: float64[N, d], ``grad F_i - grad F`` if it is the same at every point;
+        otherwise None.
       are_exact: whether the numbers are exact, not bounds.
     """
 
@@ -50,9 +53,9 @@ def quadratic_constants(
 
     The minimiser is ``x* = sum h_i u_i / sum h_i``. With ``c_i = h_i (x* - u_i)`` and hbar the mean
     curvature, ``grad F_i - grad F = (h_i - hbar) (x - x*) + c_i``. Equal curvatures give beta = 0
-    and ``zeta^2 = mean ||c_i||^2`` exactly. Otherwise the square of the sum is split in halves:
-    ``beta^2 = 2 mean (h_i - hbar)^2 / hbar^2`` and ``zeta^2 = 2 mean ||c_i||^2``, which is valid
-    but not the least pair.
+    and ``zeta^2 = mean ||c_i||^2`` exactly. Otherwise ``||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2``
+    gives ``beta^2 = 2 mean (h_i - hbar)^2 / hbar^2`` and ``zeta^2 = 2 mean ||c_i||^2``. This pair
+    is valid but not the least.
 
     Args:
       targets: float[N, d] (or float[N]), u_i.
@@ -102,7 +105,7 @@ def linear_model_constants(
 ) -> ProblemConstants:
     r"""Computes the constants of linear models with a penalty ``l2 / 2 |B|^2``.
 
-    Scores are ``B'x + b``, losses those of `fedjax_links.analysis.weighted_minimiser`. With
+    Scores are ``B'x + b``. `fedjax_links.analysis.weighted_minimiser` names the losses. With
     ``z = (x, 1)``:
 
     * ``least_squares`` is quadratic, with the Hessian ``H_i = 2 / C mean z z' + penalty`` and
@@ -112,13 +115,14 @@ def linear_model_constants(
       beta = 0 and ``zeta^2 = mean |c_i|^2`` exactly. L and the initial gap are exact. The variance
       of minibatches grows without bound in w, so sigma is infinite with a ``batch_size``.
     * ``softmax`` and ``logistic`` have bounds. The derivative of the loss by the scores has a norm
-      of at most ``q = sqrt(2)`` and q = 1. So a client's data gradient is at most
-      ``r_i = q mean |z|``. The penalty cancels in ``|grad F_i - grad F| <= r_i + rbar``. The loss
-      is at least 0, so the initial gap is at most its value at the start. A minibatch of b examples
-      drawn with replacement has ``sigma^2 <= q^2 mean |z|^2 / b``.
+      of at most q: ``q = sqrt(2)`` for softmax, q = 1 for logistic. So a client's gradient without
+      the penalty has a norm of at most ``r_i = q mean |z|``. The penalty cancels in
+      ``|grad F_i - grad F| <= r_i + rbar``. The loss is at least 0, so the initial gap is at most
+      the loss at the start. A minibatch of b examples drawn with replacement has
+      ``sigma^2 <= q^2 mean |z|^2 / b``.
 
-    L is in units of the loss per squared parameter, zeta, G and sigma in units of the loss per
-    parameter, beta has no unit.
+    L is in units of the loss per squared parameter. zeta, G and sigma are in units of the loss per
+    parameter. beta has no unit.
 
     Args:
       features: float[E, ...], one row for each example.
@@ -152,7 +156,7 @@ def linear_model_constants(
     point = gradient_runs.start_parameters(objectives, start)
     if loss == linear_models.LEAST_SQUARES:
         return _least_squares(objectives, point, batch)
-    # q, the largest derivative of the loss by the scores.
+    # q, the largest norm of the derivative of the loss by the scores.
     score_slope = 1.0 if loss == linear_models.LOGISTIC else math.sqrt(2.0)
     lengths = [np.linalg.norm(each.design, axis=1) for each in objectives]
     reaches = score_slope * np.array([rows.mean() for rows in lengths])
@@ -195,7 +199,7 @@ def _least_squares(
     ratios = hessian_differences @ inverse
     spread = np.mean(np.swapaxes(ratios, 1, 2) @ ratios, axis=0)
     smoothness = float(np.linalg.eigvalsh(hessians_by_client)[:, -1].max())
-    # Equal up to rounding.
+    # The Hessians are equal up to rounding.
     are_equal = np.abs(hessian_differences).max() <= 1e-12 * smoothness
     largest_square = 0.0 if are_equal else float(np.linalg.eigvalsh(spread)[-1])
     displacement = (start - minimiser).reshape(-1, outputs)
@@ -220,13 +224,13 @@ def _of_quadratics(
 
     Args:
       differences: float64[N, P], c_i, the clients' gradients at the minimiser.
-      slope: beta; 0 where the Hessians are equal, so that the differences are the same everywhere.
+      slope: beta. It is 0 if the Hessians are equal; then the differences are the same everywhere.
       smoothness: L.
       noise: sigma.
       initial_gap: ``F(x^0) - F*``.
     """
     are_equal = slope == 0
-    # With different Hessians the square of a sum of two terms is split in halves.
+    # With different Hessians, ||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2 doubles the square.
     factor = 1.0 if are_equal else 2.0
     squares = np.sum(differences**2, axis=1)
     return ProblemConstants(

@@ -1,8 +1,8 @@
-r"""Measures what amplified FedAvg asks of a participation pattern: regularity, Assumption 3.
+r"""Measures how regular a participation pattern is, as Assumption 3 of amplified FedAvg needs.
 
-Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0. Blocks of P rounds
-begin at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if each client's mean weight
-over each block is 1/N.
+The weight of client n in round t is ``q_t^n``: ``1 / |A|`` for the clients in the set A of active
+clients, else 0. Blocks of P rounds begin at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P
+if each client's mean weight over each block is 1/N.
 
 References:
   Wang and Ji, NeurIPS 2022, Assumption 3.
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks, cohort_sizes
 from fedjax_links.analysis.theorems import _numbers
 
-# Leaves room for weights that were rounded to float32.
+# How far a round's sum of weights may exceed 1, as float32 rounding does.
 _SUM_TOLERANCE = 1e-6
 
 
@@ -26,12 +26,14 @@ class PatternConstants(NamedTuple):
 
     Attributes:
       block_deviation: delta~^2(P), the largest ``||1/P sum_t sum_n q_t^n g_n||^2`` of a block.
-      mean_block_deviation: its mean over blocks.
-      standard_error: of that mean, from the spread of the blocks; NaN for fewer than two blocks.
+      mean_block_deviation: mean of the same squared norm over blocks.
+      standard_error: standard error of ``mean_block_deviation``, from the spread of the blocks;
+        NaN for fewer than two blocks.
       round_deviation: beta~^2, the largest ``||sum_n q_t^n g_n||^2`` of a round.
       round_divergence: nu~^2, the largest ``sum_n q_t^n ||g_n - sum_m q_t^m g_m||^2`` of a round.
       largest_weight_square: rho^2, the largest ``sum_n (q_t^n)^2`` of a round.
-      num_empty: rounds without an active client, which Assumption 3 excludes; all weights are 0.
+      num_empty: rounds without an active client, which Assumption 3 excludes. All
+        weights of such a round are 0.
     """
 
     block_deviation: float
@@ -49,8 +51,9 @@ class BlockDistances(NamedTuple):
     Attributes:
       distances: float64[B], ``sum_n |1/P sum_t q_t^n - 1/N|`` for each whole block; 0 to 2.
       mean: the mean distance.
-      standard_error: of the mean, from the spread of the blocks; NaN for fewer than two blocks.
-      largest: the largest distance; ``delta~(P)`` is at most this times the largest
+      standard_error: standard error of the mean, from the spread of the blocks; NaN for fewer
+        than two blocks.
+      largest: the largest distance. ``delta~(P)`` is at most this distance times the largest
         ``||grad F_n - grad f||``.
     """
 
@@ -89,7 +92,7 @@ def participation_weights(masks: ArrayLike) -> np.ndarray:
 def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
     """Measures how far blocks of P rounds are from equal weights of all clients.
 
-    This is the factor of ``delta~(P)`` that the pattern alone determines.
+    The distance is the factor in a bound on ``delta~(P)`` that the pattern alone determines.
 
     Args:
       weights: float[T, N], ``q_t^n``; no round's sum exceeds 1. Rounds after the last
@@ -122,12 +125,12 @@ def regular_period(
     """Finds the least P with which a recorded pattern is regular.
 
     A pattern is regular with P if each client's mean weight is 1/N over every block of P rounds.
-    Amplified FedAvg then has ``delta~(P) = 0``. No block with an empty round is regular.
+    Then ``delta~(P) = 0``. A pattern with an empty round in a block is not regular.
 
     Args:
       weights: float[T, N], ``q_t^n``; no round's sum exceeds 1.
       tolerance: largest distance of a block, as in `block_distances`, that counts as equal.
-      max_period: the largest P tried; T / 2 by default, so that two blocks are seen.
+      max_period: the largest P tried; T / 2 by default, so that the record has two blocks.
 
     Returns:
       P, or None if no period up to the largest is regular.
@@ -153,7 +156,7 @@ def regular_period(
         [np.zeros((1, num_clients)), np.cumsum(round_weights, axis=0)]
     )
     for period in range(1, limit + 1):
-        # Most periods fail in the first block, which is cheap to look at.
+        # Most periods fail in the first block already, so check it first.
         first_mean = sums[period] / period
         if np.abs(first_mean - 1.0 / num_clients).sum() > tolerance:
             continue
@@ -167,7 +170,7 @@ def regular_period(
 def pattern_constants(
     weights: ArrayLike, gradient_differences: ArrayLike, period: int
 ) -> PatternConstants:
-    r"""Computes the constants of Assumption 3 that recorded weights have on a problem.
+    r"""Computes the constants of Assumption 3 for recorded weights and a problem's gradients.
 
     The differences ``g_n = grad F_n(x) - grad f(x)`` must be the same at every x. This holds for
     quadratics that share one Hessian H, where ``g_n = H (x* - u_n)``. With different Hessians the
@@ -249,10 +252,10 @@ def independent_block_deviation(
 ) -> float:
     r"""Computes the mean of delta~^2(P) exactly for independent links.
 
-    Links are independent over clients and rounds, and rounds without an active client are drawn
-    again, so that Assumption 3 holds. With w the weights of FedAvg and V the covariance of a
-    round's ``sum_n q^n g_n``, the mean is ``||sum_n w_n g_n||^2 + trace(V) / P``. The first part
-    is FedAvg's bias and stays for every P.
+    Links are independent over clients and rounds. Rounds without an active client are drawn again,
+    so that Assumption 3 holds. Let w be the weights of FedAvg, and V the covariance of a round's
+    ``sum_n q^n g_n``. The mean is ``||sum_n w_n g_n||^2 + trace(V) / P``. The first part is
+    FedAvg's bias and stays for every P.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -285,7 +288,7 @@ def independent_block_deviation(
     non_empty_prob = cohort_sizes.non_empty_probability(link_probs)
     weights = cohort_sizes.reciprocal_means(link_probs) / non_empty_prob
     mean = weights @ vectors
-    # The covariance of a round's sum, as empty rounds are redrawn.
+    # The covariance of a round's sum, where empty rounds are drawn again.
     deviations = vectors - mean
     covariance = cohort_sizes.mean_covariance(link_probs, deviations) / non_empty_prob
     return float(mean @ mean + np.trace(covariance) / block_rounds)
@@ -354,7 +357,7 @@ def _block_means(round_weights: np.ndarray, period: int) -> np.ndarray:
 
 
 def _distances(round_weights: np.ndarray, period: int) -> np.ndarray:
-    """Returns the L1 distance of each whole block's mean weights from equal ones, [T // P]."""
+    """Returns the L1 distance of each whole block's mean weights from equal weights, [T // P]."""
     means = _block_means(round_weights, period)
     return np.abs(means - 1.0 / round_weights.shape[1]).sum(axis=1)
 

@@ -1,5 +1,8 @@
 r"""Computes how well counters of selections estimate ``pi_R`` under a minimum separation.
 
+``pi_R`` is the stationary law of selections, ``chain.marginal`` of a `MinimumSeparationChain`. The
+counter of a client is its share of the selections so far. S_t is the cohort of round t.
+
 References:
   Sun et al., ICLR 2025, Theorem 5, Lemma 2 and Corollary 2.
 """
@@ -23,11 +26,11 @@ def selection_covariances(
 ) -> np.ndarray:
     r"""Computes the exact autocovariance of a value of the selected clients.
 
-    It is ``Cov(f(S_t), f(S_{t+k}))`` for a stationary run, with ``f(S_t)`` the mean of the values
-    over the cohort of round t.
+    The autocovariance is ``Cov(f(S_t), f(S_{t+k}))`` for a stationary run, with ``f(S_t)`` the mean
+    of the values over the cohort of round t.
 
     Args:
-      chain: with one separation for all clients; cohorts of one where the separation is 0.
+      chain: a chain with one separation for all clients; if it is 0, cohorts have one client.
       values: float[N], f.
       max_lag: K, at least 0.
 
@@ -57,7 +60,7 @@ def selection_covariances(
         covariances[0] = law @ vector**2 - float(law @ vector) ** 2
         return covariances
     centred = _centred(chain, vector)
-    # The mean of f after k rounds, by the state before them.
+    # The mean of f after k rounds, by the state before these rounds.
     later = centred
     for lag in range(lags + 1):
         covariances[lag] = np.sum(chain.stationary * centred * later)
@@ -70,8 +73,8 @@ def counter_mean_square_error(
 ) -> float:
     r"""Computes ``E (1/T sum_t f(S_t) - pi_R . f)^2`` exactly for a stationary run.
 
-    With the indicator of client i as f this is the mean square error of the counter
-    ``lambda_T^i`` of debiased FedAvg, whose limit is ``pi_R^i``.
+    If f is the indicator of client i, this is the mean square error of the counter ``lambda_T^i``
+    of debiased FedAvg. The limit of the counter is ``pi_R^i``.
 
     Args:
       chain: as in `selection_covariances`.
@@ -79,7 +82,7 @@ def counter_mean_square_error(
       num_rounds: T, at least 1.
 
     Returns:
-      The mean square error. It falls as 1 / T.
+      The mean square error, which falls as 1 / T.
 
     Example:
       >>> from fedjax_links import analysis
@@ -108,7 +111,7 @@ def counter_bias(
     r"""Computes ``E_mu (1/T sum_t f(S_t)) - pi_R . f`` exactly for a run from any start.
 
     Args:
-      chain: with one separation of at least 1 for all clients.
+      chain: a chain with one separation of at least 1 for all clients.
       values: float[N], f.
       start: float[S], the law mu of the state of round 0, whose newest cohort is S_0.
       num_rounds: T, at least 1. The cost grows with T: two products with P for each round.
@@ -176,14 +179,15 @@ def theorem5_bound(
 ) -> float:
     r"""Computes the second bound of Theorem 5 on `counter_mean_square_error`, cohorts of one.
 
-    ``1/T [f' Pi (I - 1 pi') f + c_0 pi_max max|f|^2 N tau_mix]``. Its proof loses a factor of 4: it
-    bounds twice a sum of ``||P^k - 1 zeta'||_inf``, each twice a total variation distance, by
-    ``c_0 tau_mix`` once. For Markov chains in general the printed inequality is false. A chain of
-    two states that stay with probability 0.99 violates it. None of 1,000 random chains of minimum
-    separation does, whatever the values: see the tests.
+    The bound is ``1/T [f' Pi (I - 1 pi') f + c_0 pi_max max|f|^2 N tau_mix]``. Its proof loses a
+    factor of 4. The proof has twice a sum of ``||P^k - 1 zeta'||_inf``. Each of these norms is
+    twice a total variation distance. But the proof bounds everything by ``c_0 tau_mix`` once. For
+    Markov chains in general the printed inequality is false: a chain of two states that stay with
+    probability 0.99 violates it. In the tests no chain of minimum separation violates it, among
+    1,000 random chains with any values.
 
     Args:
-      chain: with cohorts of one, aperiodic; larger cohorts are refused.
+      chain: an aperiodic chain with cohorts of one client; larger cohorts raise an error.
       values: float[N], f.
       num_rounds: T, at least 1.
 
@@ -219,10 +223,11 @@ def theorem5_any_start_bound(
 ) -> float:
     r"""Computes the third bound of Theorem 5, on `counter_mean_square_error_from`.
 
-    The stationary error plus ``3 c_0 N^2 max|g|^2 tau_mix / T`` with ``g = f - pi_R . f``.
+    The bound is `counter_mean_square_error` plus ``3 c_0 N^2 max|g|^2 tau_mix / T`` with
+    ``g = f - pi_R . f``.
 
     Args:
-      chain: with cohorts of one, aperiodic; larger cohorts are refused.
+      chain: an aperiodic chain with cohorts of one client; larger cohorts raise an error.
       values: float[N], f.
       num_rounds: T, at least 1.
 
@@ -257,10 +262,11 @@ def theorem5_any_start_bound(
 def lemma2_order(mixing_time: int, num_rounds: int) -> float:
     r"""Computes ``tau_mix / t``, the order of Lemma 2 for the error of debiasing weights.
 
-    **As printed Lemma 2 is false.** It bounds the mean of ``max_i |1 / (N lambda_t^i) - 1 / (N
-    pi_i)|^2``. With R <= M - 2 a client may be left out of the first t rounds. Its counter is then
-    0 and the error infinite, so the mean is infinite for every t. Its proof takes a lower bound on
-    all counters that irreducibility does not give. The counters' own mean square error does fall
+    **As printed Lemma 2 is false.** The lemma bounds the mean of
+    ``max_i |1 / (N lambda_t^i) - 1 / (N pi_i)|^2``. With R <= M - 2, for ``M = N / B``, a client
+    may be left out of the first t rounds. The client's counter is then 0 and the error infinite. So
+    the mean is infinite for every t. The lemma's proof takes a lower bound on all counters, which
+    does not follow from irreducibility. The mean square error of the counters themselves does fall
     as printed: `counter_mean_square_error`.
 
     Args:
@@ -300,7 +306,7 @@ def _checked_start(chain: MinimumSeparationChain, start: ArrayLike) -> np.ndarra
 def _centred(chain: MinimumSeparationChain, vector: np.ndarray) -> np.ndarray:
     """Returns ``f(newest cohort) - pi_R . f`` of each state."""
     _checks.require(bool(chain.states.any()), 'chain', 'have a separation', 'none')
-    # A state holds the rounds that each client still waits; the last cohort waits longest.
+    # A state holds the rounds that each client still waits. The newest cohort waits longest.
     is_last_cohort = chain.states == chain.states.max()
     sizes = is_last_cohort.sum(axis=1)
     is_common = sizes.min() == sizes.max()

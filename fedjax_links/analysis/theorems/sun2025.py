@@ -4,9 +4,9 @@ The chain is `fedjax_links.analysis.minimum_separation_chain`. The assumptions o
 
 1. ``||grad f_i - grad F||^2 <= G^2`` everywhere;
 2. every f_i is L-smooth;
-3. for Theorem 4 ``||grad F|| <= D``, which no quadratic satisfies; along a run D is the largest
-   norm that occurred;
-4. the chain is aperiodic: R <= M - 2.
+3. for Theorem 4 ``||grad F|| <= D``, which no quadratic satisfies. For a run, D is the largest norm
+   along the run;
+4. the chain is aperiodic: R <= M - 2, with ``M = N / B`` for cohorts of B among N clients.
 
 References:
   Sun et al., ICLR 2025.
@@ -31,7 +31,7 @@ class Theorem2Quantities(NamedTuple):
 
     Attributes:
       least_cohort: q_B, the sum of the B smallest probabilities.
-      equal_cohort: 1 / M = B / N, which q_B is below unless all are equal.
+      equal_cohort: 1 / M = B / N; q_B is smaller unless all probabilities are equal.
       largest_deviation: the largest ``delta_j = |sum of a cohort - (1 - q_B) / (M - 1)|`` over
         cohorts of the other clients; 0 for M = 1.
     """
@@ -42,14 +42,14 @@ class Theorem2Quantities(NamedTuple):
 
 
 class Theorem4Terms(NamedTuple):
-    """Holds the terms of Theorem 4 before its O(.), in the units of a squared gradient norm.
+    """Holds the terms of Theorem 4 with explicit constants, in units of a squared gradient norm.
 
     Attributes:
       start: ``32 L Delta_0 / (gamma (T - tau)) + 16 tau G^2 / (T - tau)``.
       bias: ``(8 D^2 + 36 G^2) max_i |1 - 1 / (N pi_i)|^2``, which stays for every T.
       steps: ``32 L G^2 (3 gamma + 6 gamma tau^2 + 2 gamma / L + 3 gamma / (16 L^2)``
         ``+ gamma^2 / (16 L))``.
-      memory: ``8 (c_1 delta)^2 G^2``, what the chain still remembers after tau rounds.
+      memory: ``8 (c_1 delta)^2 G^2``, due to the chain's memory after tau rounds.
     """
 
     start: float
@@ -66,11 +66,11 @@ class Theorem4Terms(NamedTuple):
 def column_sums(chain: MinimumSeparationChain) -> np.ndarray:
     r"""Computes the column sums b_R of the transition matrix.
 
-    The proof of Theorem 2 shows that they approach 1. All are 1 exactly if the stationary law is
-    uniform over the states.
+    The proof of Theorem 2 shows that the column sums approach 1. All sums are 1 if and only if the
+    stationary law is uniform over the states.
 
     Args:
-      chain: with cohorts of one; larger ones have fewer states than in the paper and are refused.
+      chain: cohorts have one client. Larger cohorts, with fewer states than in the paper, raise.
 
     Returns:
       float64[S], one for each state.
@@ -92,7 +92,7 @@ def column_sums(chain: MinimumSeparationChain) -> np.ndarray:
 def theorem2_quantities(probs: ArrayLike, cohort_size: int = 1) -> Theorem2Quantities:
     r"""Computes q_B and the largest delta_j, which Theorem 2 needs to be small.
 
-    The theorem says that some bound on delta_j suffices and does not give it.
+    The theorem says that some bound on delta_j suffices, but not which bound.
 
     Args:
       probs: float[N], positive selection probabilities; they are normalised to sum to 1.
@@ -132,15 +132,15 @@ def theorem2_quantities(probs: ArrayLike, cohort_size: int = 1) -> Theorem2Quant
 def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
     r"""Computes ``c_1 delta`` of Lemma 10, exactly, for cohorts of one.
 
-    It is the least number with ``|P(S_t = i | state at t - tau) - pi_i| <= c_1 delta pi_min /
+    This is the least number with ``|P(S_t = i | state at t - tau) - pi_i| <= c_1 delta pi_min /
     sqrt(N)`` for all states and clients. Lemma 10 needs ``2 (c_1 delta)^2 <= 1/6``.
 
     Args:
-      chain: with cohorts of one; larger ones are refused.
+      chain: a chain with cohorts of one client; larger cohorts raise an error.
       lag: tau, at least 0.
 
     Returns:
-      The number; it falls to 0 with tau if the chain is aperiodic.
+      The number. It tends to 0 as tau grows, if the chain is aperiodic.
 
     Example:
       >>> from fedjax_links import analysis
@@ -159,7 +159,7 @@ def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
         earlier = law
         law = chain.transition @ law
         if np.array_equal(law, earlier):
-            break  # Further rounds do not change it.
+            break  # Further rounds do not change the law.
     return _remembered(chain, law)
 
 
@@ -167,8 +167,8 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
     r"""Finds the least tau >= 1 that Lemma 10 allows: ``2 (c_1 delta)^2 <= 1/6``.
 
     Args:
-      chain: with cohorts of one; larger ones are refused.
-      max_lag: where the search ends.
+      chain: a chain with cohorts of one client; larger cohorts raise an error.
+      max_lag: the largest lag that is searched.
 
     Returns:
       tau, or None if no lag up to ``max_lag`` suffices, as for periodic chains.
@@ -227,8 +227,8 @@ def theorem4_scale_cap(
 ) -> float:
     r"""Computes the largest gamma: ``min{1 / (384 tau L), L / (384 tau), L / 3}``.
 
-    The proof also uses ``gamma <= min{1 / (2 tau), 1/384, L/9}``, so these are included. With
-    debiasing weights the proof has ``abar gamma`` in place of gamma in all but the first of them.
+    The proof also uses ``gamma <= min{1 / (2 tau), 1/384, L/9}``; the result obeys these too. With
+    debiasing weights the proof has ``abar gamma`` for gamma in all limits but ``1 / (2 tau)``.
 
     Args:
       smoothness: L, positive.
@@ -266,11 +266,11 @@ def theorem4_terms(
     marginal: ArrayLike,
     remembered: float,
 ) -> Theorem4Terms:
-    r"""Computes Theorem 4 with the constants that its proof has before the O(.).
+    r"""Computes Theorem 4 with the explicit constants of its proof.
 
     It bounds ``1/(T - tau) sum_{t < T - tau} E ||grad F(x_t)||^2`` for FedAvg. The rate must
-    **equal** `theorem4_rate`. Lemma 10 prints "at most", and that is false: with the rate near 0
-    the model stays where it began, while the printed bound goes to its limit.
+    **equal** `theorem4_rate`. Lemma 10 prints "at most", which is false: with a rate near 0 the
+    model stays at its start, while the printed bound does not depend on the rate.
 
     Args:
       scale: gamma, positive, at most `theorem4_scale_cap`.
@@ -331,10 +331,10 @@ def lemma10_terms(
 ) -> Theorem4Terms:
     r"""Computes Lemma 10 for debiasing weights at their limit ``nu_i = 1 / (N pi_i)``.
 
-    It bounds the same mean as `theorem4_terms`, without its bias and without D. Theorem 3 is this
-    plus the error of the weights that Debiasing FedAvg counts. Its proof takes all counters to be
-    at least ``1 / a`` from the first round on. A counter is 0 until its client was selected, so
-    the proof covers no run: see
+    It bounds the same mean as `theorem4_terms`, without the bias and without D. Theorem 3 adds the
+    error of the weights that Debiasing FedAvg estimates by counters. The proof of Theorem 3 takes
+    all counters to be at least ``1 / a`` from the first round on. A counter is 0 until its client
+    is selected, so the proof covers no run: see
     `fedjax_links.analysis.theorems.selection_counters.lemma2_order`.
 
     Args:

@@ -1,4 +1,4 @@
-"""Describes the runs that theorems are checked on."""
+"""Describes the runs on which theorems are checked."""
 
 from typing import NamedTuple
 
@@ -9,19 +9,19 @@ from fedjax_links.analysis.theorems.regularity import PatternConstants
 
 
 class TheoremRun(NamedTuple):
-    """Holds what theorems ask of a run. None stands for what is not known.
+    """Holds the facts about a run that theorems use. None stands for an unknown fact.
 
     Attributes:
       learning_rate: the local rate, constant over rounds.
       local_steps: local steps in a round.
       num_rounds: T.
-      realised: the mean squared gradient norm that the run had, in the theorem's own average.
+      realised: the run's mean squared gradient norm, over the rounds that the theorem averages.
       rounds_are_independent: whether the links of a round are independent of other rounds.
-      mixing_rate: rho of FedPBC's mixing.
+      mixing_rate: rho, the mixing rate of FedPBC (`analysis.mixing_rate`).
       period: P of amplified FedAvg.
       amplification: eta of amplified FedAvg.
       pattern: constants of the weights of amplified FedAvg with this P.
-      chain: of a minimum separation.
+      chain: the chain of a minimum separation.
       largest_gradient: D, the largest gradient norm of F along the run.
     """
 

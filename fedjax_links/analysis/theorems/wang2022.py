@@ -1,9 +1,9 @@
 r"""Computes theory of amplified FedAvg: Theorem 3.1, its conditions and rates.
 
-Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0, and rho^2 bounds
-``sum_n (q_t^n)^2`` over all rounds. Active clients make I local steps of rate gamma. Blocks of P
-rounds begin at ``t_0 = 0, P, 2 P, ...``; amplification multiplies each block's update by eta. The
-assumptions:
+The weight of client n in round t is ``q_t^n``: ``1 / |A|`` in the set A of active clients, else 0.
+rho^2 bounds ``sum_n (q_t^n)^2`` over all rounds. Active clients make I local steps of rate gamma.
+Blocks of P rounds begin at ``t_0 = 0, P, 2 P, ...``. Amplification multiplies each block's update
+by eta. The assumptions:
 
 1. every local gradient is Lipschitz with constant L;
 2. stochastic gradients are unbiased and independent, with variance at most ``sigma^2``;
@@ -13,8 +13,8 @@ assumptions:
    ``sum_n q_t^n ||grad F_n - sum_k q_t^k grad F_k||^2 <= nu~^2``;
 4. ``sum_n q_t^n = 1``: no round is empty.
 
-The bounds hold for one realised sequence of weights, so a recorded run has its own. For random
-patterns the mean over blocks of delta~^2(P) takes the place of the largest.
+The bounds hold for one realised sequence of weights, so each recorded run has bounds of its own.
+For random patterns the mean of delta~^2(P) over blocks takes the place of the largest value.
 
 References:
   Wang and Ji, NeurIPS 2022, with its appendix.
@@ -113,9 +113,9 @@ def theorem31_terms(
 ) -> Theorem31Terms:
     r"""Computes Theorem 3.1 with the explicit constants of its proof.
 
-    It bounds ``min_t E ||grad f(x_t)||^2``. The proof bounds more: the mean over the starts of
-    blocks. It holds for local rates up to `local_rate_cap`, products up to `rate_product_cap` and
-    ``P <= T / 2``.
+    The theorem bounds ``min_t E ||grad f(x_t)||^2``. The proof even bounds the mean over the starts
+    of blocks. The bound holds for local rates up to `local_rate_cap`, for products gamma eta up to
+    `rate_product_cap`, and for ``P <= T / 2``.
 
     Args:
       local_rate: gamma, positive.
@@ -189,7 +189,7 @@ def corollary32_product(
 ) -> float:
     r"""Computes gamma times eta of Corollary 3.2.
 
-    ``min{sqrt(F) / (sigma rho sqrt(L I T)), 1 / (L I P)}``, with F the initial gap.
+    The product is ``min{sqrt(F) / (sigma rho sqrt(L I T)), 1 / (L I P)}``, with F the initial gap.
 
     Args:
       smoothness: L, positive.
@@ -237,8 +237,8 @@ def corollary33_product(
 ) -> float:
     r"""Computes gamma times eta of Corollary 3.3: ``sqrt(F) / (rho sqrt(L I T))``.
 
-    The corollary needs this to be at most ``1 / (L I P)``. It has the units of a rate times those
-    of sigma, because the corollary leaves sigma out.
+    The corollary needs this product to be at most ``1 / (L I P)``. Its units are those of a rate
+    times those of sigma, because the corollary leaves sigma out.
 
     Args:
       smoothness: L, positive.

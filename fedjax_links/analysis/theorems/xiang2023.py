@@ -2,7 +2,7 @@ r"""Computes bounds for FedPBC, conference version: drift, descent, consensus er
 
 Theorem 1 bounds the mean over rounds of the squared gradient norm at the mean client model,
 ``1/T sum_t E ||grad F(xbar^t)||^2``. Lemma 4 bounds the change of F in a round, Lemma 5 the
-consensus error. They rest on these assumptions:
+consensus error: how far client models are from their mean. They rest on these assumptions:
 
 1. every local gradient is Lipschitz with constant L (``smoothness``);
 2. stochastic gradients are unbiased at the start of a round, with variance at most ``sigma^2``
@@ -12,8 +12,8 @@ consensus error. They rest on these assumptions:
    ``offset`` is zeta);
 5. rounds are independent, with ``rho = max_t lambda_2(E[W^2])`` (``mixing_rate``) below 1.
 
-The fifth is no assumption of the paper by name: its Lemma 2 uses it. A client's gradients within
-a round may share one sample.
+The paper does not name the fifth as an assumption, but its Lemma 2 uses it. A client's gradients
+within a round may share one sample.
 
 References:
   Xiang et al., CDC 2023.
@@ -132,8 +132,8 @@ def step_size_cap(
 ) -> float:
     """Computes the largest rate that Theorem 1 covers.
 
-    kappa depends on the rate, so the rate occurs on both sides of the condition. This is the
-    largest rate that satisfies it.
+    kappa depends on the rate, so the rate occurs on both sides of the condition. The result is the
+    largest rate that satisfies the condition.
 
     Args:
       smoothness: L, positive.
@@ -336,9 +336,9 @@ def theorem1_terms(
 ) -> Theorem1Terms:
     r"""Computes the terms of Theorem 1 with the constants that it prints inside its O(.).
 
-    The rate is ``eta = sqrt(m / (s T))``, which is c_0 = 1, and kappa is taken there. The proof
-    needs no further constant. So the sum is a bound where that rate is within `step_size_caps` and
-    within the limit of Lemma 5 (see `consensus_bound`).
+    The rate is ``eta = sqrt(m / (s T))``, that is c_0 = 1, and kappa is computed at this rate. The
+    proof needs no further constant. So the sum is a bound if this rate is within `step_size_caps`
+    and within the limit of Lemma 5 (see `consensus_bound`).
 
     Args:
       num_rounds: T, at least 1.

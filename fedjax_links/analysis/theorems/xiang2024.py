@@ -1,11 +1,12 @@
 r"""Computes bounds for FedPBC, journal version: descent, consensus error, Theorem 1.
 
-Theorem 1 bounds ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model, Lemma 2 the change
-of F in a round, and Lemma 4 the consensus error. They rest on the assumptions of
-`fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be independent:
-inequality (8) of the paper, ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for links that
-remember, such as its own Markov and cyclic links. kappa is
-`fedjax_links.analysis.theorems.local_drift.local_drift_factor`, and m the number of clients.
+Theorem 1 bounds ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model xbar. Lemma 2 bounds
+the change of F in a round. Lemma 4 bounds the consensus error: how far client models are from their
+mean. Theorem and lemmas rest on the assumptions of `fedjax_links.analysis.theorems.xiang2023` and
+on ``L >= 1``. Rounds must be independent. Inequality (8) of the paper,
+``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for links with memory, such as the Markov and
+cyclic links of the paper itself. kappa is
+`fedjax_links.analysis.theorems.local_drift.local_drift_factor`, and m is the number of clients.
 Functions do not check that L is at least 1.
 
 References:
@@ -38,7 +39,7 @@ def step_size_limit(
       slope: beta, at least 0.
 
     Returns:
-      The limit. The theorem covers the rate if it is at most this.
+      The limit. The theorem covers the rate if the rate is at most this limit.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -69,8 +70,8 @@ def step_size_cap(
 ) -> float:
     """Computes the largest rate that Theorem 1 covers.
 
-    kappa depends on the rate, so the rate occurs on both sides of the condition. This is the
-    largest rate that satisfies it.
+    kappa depends on the rate, so the rate occurs on both sides of the condition. The result is the
+    largest rate that satisfies the condition.
 
     Args:
       smoothness: L, positive; the theorem needs at least 1.
@@ -235,15 +236,15 @@ def theorem1_bound(
     r"""Computes the bound of Theorem 1, whose constants are explicit.
 
     ``6 (F(xbar^0) - F*) / (eta s T)``
-    ``+ 54 eta s L (kappa^2 L^2 + 1 + 1 / (1 - sqrt(rho))) (sigma^2 + zeta^2)``. It holds for rates
-    of at most `step_size_cap` and ``L >= 1``; beyond, this is only the printed formula.
+    ``+ 54 eta s L (kappa^2 L^2 + 1 + 1 / (1 - sqrt(rho))) (sigma^2 + zeta^2)``. The bound holds for
+    rates of at most `step_size_cap` and ``L >= 1``. Otherwise the formula is no bound.
 
     Args:
       learning_rate: eta, positive.
       num_rounds: T, at least 1.
       local_steps: s, at least 1.
       smoothness: L, positive; the theorem needs at least 1.
-      mixing_rate: rho, in [0, 1]; at 1 the bound is infinite where there is noise or an offset.
+      mixing_rate: rho, in [0, 1]; at 1 the bound is infinite if there is noise or an offset.
       initial_gap: ``F(xbar^0) - F*``, at least 0.
       offset: zeta, at least 0.
       noise: sigma, at least 0.
