@@ -1,7 +1,5 @@
 """Checks that parameters have gradients, and steps optimizers; errors name the user's argument."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
@@ -31,9 +29,9 @@ def optimizer_update(
     argument: str,
     optimizer: optax.GradientTransformation,
     gradient: PyTree,
-    state: Any,
+    state: PyTree,
     params: Params,
-) -> tuple[PyTree, Any]:
+) -> tuple[PyTree, PyTree]:
     """Returns updates and the next state of an optimizer.
 
     Args:

@@ -175,7 +175,7 @@ def with_own_buffers(state: FederationState) -> FederationState:
     """
     seen: set[int] = set()
 
-    def copy_if_seen(leaf: Any) -> Any:
+    def copy_if_seen(leaf: Array) -> Array:
         if id(leaf) in seen and checks.is_concrete(leaf):
             return jnp.copy(leaf)
         seen.add(id(leaf))

@@ -3,8 +3,6 @@
 Results keep the dtypes of their first pytree, so a scan's carry never changes type.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +14,7 @@ from fedjax_links.core import meshes
 def as_arrays(x: PyTree) -> PyTree:
     """Converts leaves that are numbers or arrays of NumPy's to arrays of dtypes that JAX has."""
 
-    def as_array(leaf: Any) -> Any:
+    def as_array(leaf: Array | np.ndarray | float) -> Array:
         if isinstance(leaf, jax.Array):
             return leaf
         return jnp.asarray(leaf, jnp.result_type(leaf))

@@ -21,7 +21,7 @@ def has_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def has_hidden_entries(value: Any) -> bool:
+def has_hidden_entries(value: object) -> bool:
     """Returns whether a value is a masked array of NumPy's that masks an entry.
 
     Example:
@@ -30,8 +30,8 @@ def has_hidden_entries(value: Any) -> bool:
       >>> print(values.has_hidden_entries(np.ma.masked_less([-1.0, 0.5], 0)))
       True
     """
-    is_masked_array = hasattr(value, 'filled') and hasattr(value, 'mask')
-    return is_masked_array and bool(value.mask.any())
+    mask: Any = getattr(value, 'mask', None)
+    return hasattr(value, 'filled') and hasattr(mask, 'any') and bool(mask.any())
 
 
 def is_missing(name: object) -> bool:

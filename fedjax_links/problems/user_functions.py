@@ -1,7 +1,6 @@
 """Checks what functions of a user return, while a problem is built."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +34,9 @@ def check_results(
         contracts.check_numbers_by_name('metrics', 'return numbers by name', measured)
 
 
-def check_random_loss(random_loss_fn: Any, params: Params, batch: PyTree) -> None:
+def check_random_loss(
+    random_loss_fn: Callable[..., Array] | None, params: Params, batch: PyTree
+) -> None:
     """Raises unless the loss is None, or returns a number for parameters, a batch and a key.
 
     Args:
@@ -52,7 +53,7 @@ def check_random_loss(random_loss_fn: Any, params: Params, batch: PyTree) -> Non
         _check_loss('random_loss_fn', loss)
 
 
-def _check_loss(argument: str, loss: Any) -> None:
+def _check_loss(argument: str, loss: PyTree) -> None:
     """Raises unless a loss, by its shape, is one number that has a gradient."""
     requirement = 'return one number, the mean loss'
     if getattr(loss, 'shape', None) != ():

@@ -143,7 +143,7 @@ def lost_broadcasts_matter(runs: Runs) -> None:
     )
 
 
-ALGORITHM_CHECKS.listed(round_checks.unable_clients_stay_out)
+ALGORITHM_CHECKS.listed(round_checks.clients_that_cannot_compute_stay_out)
 ALGORITHM_CHECKS.listed(round_checks.counts_match_the_data_used)
 ALGORITHM_CHECKS.listed(round_checks.keys_are_used_once)
 ALGORITHM_CHECKS.listed(round_checks.keys_come_from_the_round)

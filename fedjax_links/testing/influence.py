@@ -33,7 +33,7 @@ class Influence(NamedTuple):
     Attributes:
       server: bool[N], whether the server model after the round depends on the client's data.
       state: bool[N], whether anything in the state depends on the client's data.
-      unable: bool[N], the clients that cannot compute.
+      cannot_compute: bool[N], the clients that cannot compute.
       idle_uplink_matters: whether results change if the uplinks of clients that cannot compute are
         down.
       metrics: of the round.
@@ -42,7 +42,7 @@ class Influence(NamedTuple):
 
     server: np.ndarray
     state: np.ndarray
-    unable: np.ndarray
+    cannot_compute: np.ndarray
     idle_uplink_matters: bool
     metrics: base.RoundMetrics
     losses: np.ndarray
@@ -94,7 +94,7 @@ def _influence(
     return Influence(
         server=_rows_that_differ(jax.vmap(_server_of(algorithm))(states)),
         state=_rows_that_differ(states),
-        unable=~np.asarray(links.compute),
+        cannot_compute=~np.asarray(links.compute),
         idle_uplink_matters=_differ(states, others),
         metrics=jax.tree.map(lambda rows: np.asarray(rows)[0], metrics),
         losses=_losses(problem, params),

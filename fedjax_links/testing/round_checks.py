@@ -1,13 +1,12 @@
 """Checks single rounds of an algorithm: whose data enter, what is counted, how keys are used."""
 
 import re
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_links import simulation
-from fedjax_links.base import LinkSample, PyTree, RoundContext
+from fedjax_links.base import Array, LinkSample, PyTree, RoundContext
 from fedjax_links.testing import federation, influence
 from fedjax_links.testing.federation import Runs
 from fedjax_links.testing.suites import close, needs, require, uses_keys_once
@@ -16,13 +15,13 @@ _KEY_FROM_A_SEED = re.compile(r'[a-z]:key<\w+>\[\] = random_seed\[')
 """`jax.random.key` in a printed program. An unused result is named ``_`` there, and is no match."""
 
 
-def unable_clients_stay_out(runs: Runs) -> None:
+def clients_that_cannot_compute_stay_out(runs: Runs) -> None:
     """A client that cannot compute stays out of the round, even if its uplink is up."""
     needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     needs(not runs.peers, 'this round has no links between clients')
     remedy = 'see `base.participants`, `base.delivers` and `base.computes`'
     require(
-        not (runs.influence.state & runs.influence.unable).any(),
+        not (runs.influence.state & runs.influence.cannot_compute).any(),
         f'data of a client that cannot compute reached the state; {remedy}',
     )
     require(
@@ -85,6 +84,6 @@ def _types_of_round(runs: Runs) -> tuple[PyTree, RoundContext]:
     return runs.initial_types(None), simulation.round_context(runs.key, 0, sample)
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: Array) -> bool:
     is_array = hasattr(leaf, 'dtype')
     return is_array and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -24,7 +24,7 @@ NUM_CLIENTS = 9
 
 WITH_PROGRAMS_OF_THEIR_OWN = (
     'relabelling_changes_nothing_global',
-    'unable_clients_stay_out',
+    'clients_that_cannot_compute_stay_out',
     'counts_match_the_data_used',
     'named_cohort_is_its_mask',
     'chunks_change_rounding_alone',

@@ -86,12 +86,12 @@ def nan(extra):
     'check, change, message',
     [
         (
-            'unable_clients_stay_out',
+            'clients_that_cannot_compute_stay_out',
             trains_whoever_is_told,
             'cannot compute reached the state',
         ),
         (
-            'unable_clients_stay_out',
+            'clients_that_cannot_compute_stay_out',
             divides_by_uplinks,
             'uplink of a client that cannot compute must not matter',
         ),
