@@ -41,7 +41,7 @@ EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 
 
 class _ProgramOptions(NamedTuple):
-    """Holds what makes a program of `_simulate`; the pattern is None for precomputed links."""
+    """Holds the static arguments of `_simulate`; the pattern is None for precomputed links."""
 
     algorithm: Algorithm
     pattern: Participation | None
@@ -64,11 +64,11 @@ def simulate(
 ) -> SimulationResult:
     """Runs ``num_rounds`` rounds. Pure: the caller may jit, vmap, or map it.
 
-    Outside of `jax.jit`, calls with the same algorithm, pattern and ``eval_fn`` compile once. Make
-    these before a loop over keys. As under `jax.jit`, they read outside values once.
+    Outside of `jax.jit`, calls with the same algorithm, pattern and ``eval_fn`` compile once: make
+    them before a loop over keys. As under `jax.jit`, values from outside are read when compiling.
 
     Args:
-      key: the run's key; links, batches and initial model depend on nothing else.
+      key: the run's key, the only source of randomness of links, batches and initial model.
       algorithm: the algorithm.
       participation: the participation pattern; or the links of all T rounds, leaves [T, ...].
       problem: data, loss and metrics.

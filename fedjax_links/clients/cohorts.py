@@ -146,7 +146,8 @@ def map_reduce(
       chunk_size: how many members run in parallel; on a mesh each device runs an eighth of this
         number. Memory holds this many contributions. The default is for functions that do not
         train. Of several widths, chunks take the ones that leave few slots empty. On a mesh, and
-        where the compiler knows the cohort's size, chunks take the largest width.
+        where the compiler knows the cohort's size, the largest width decides how many chunks there
+        are, and all have the same width.
 
     Returns:
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated

@@ -23,8 +23,8 @@ def plain(config: Any) -> Any:
     """Converts a config to plain values: dictionaries, lists and Python's numbers.
 
     Entries keep the order in which they were written, unlike iteration over a ConfigDict.
-    References stay references, and a ConfigDict that is the value of two fields becomes
-    one dictionary, so that `put` changes what ``ml_collections`` would change.
+    References to single values stay references. References to sections become the section. A
+    ConfigDict in two fields becomes one dictionary, so `put` changes both, as ml_collections does.
 
     Args:
       config: a dictionary, a ConfigDict, or a part of either; not changed.
@@ -44,7 +44,11 @@ def _plain(value: Any, sections: dict[int, Any]) -> Any:
 
     Args:
       value: the part.
-      sections: the dictionaries of the ConfigDicts converted so far, by their ids.
+      sections: the dictionaries of the ConfigDicts converted so far, by their ids; None for a
+        ConfigDict that is being converted.
+
+    Raises:
+      RecursionError: for a part that contains itself.
     """
     match value:
         case str() | int() | float() | None:
@@ -77,13 +81,13 @@ def _plain_section(value: Any, sections: dict[int, Any]) -> Any:
         value = value.as_configdict()
     if not isinstance(value, ConfigDict):
         return value
-    if id(value) in sections:
-        return sections[id(value)]
-    # Enter the section before its fields, which may lead back to the section.
-    fields = sections[id(value)] = {}
-    for name, part in vars(value)['_fields'].items():
-        fields[name] = _plain(part, sections)
-    return fields
+    if id(value) not in sections:
+        sections[id(value)] = None  # While its fields are converted.
+        fields = vars(value)['_fields'].items()
+        sections[id(value)] = {name: _plain(part, sections) for name, part in fields}
+    if sections[id(value)] is None:
+        raise RecursionError
+    return sections[id(value)]
 
 
 def _refers_to_section(reference: 'FieldReference') -> bool:
@@ -231,7 +235,7 @@ def _as_section(config: Any, name: Any, where: str) -> Any:
 
 
 def section(value: Any) -> Any:
-    """Returns a text as the section with this name and no options, and other values unchanged."""
+    """Expands the short form ``'sgd'`` of a section to ``{'name': 'sgd'}``; keeps other values."""
     return {'name': value} if isinstance(value, str) else value
 
 
@@ -261,8 +265,8 @@ def quick(values: Section) -> dict[str, Any]:
       values: nested dictionaries with a section ``quick``.
 
     Returns:
-      The config, whose fields are replaced by the fields of ``quick``. Two sections of the same
-      ``name``, or both without a name, are merged field by field. A section of another name, or any
+      The config, whose fields are replaced by the fields of ``quick``. Two sections are merged
+      field by field, unless ``quick`` gives the section another ``name``. Such a section, or any
       other value, replaces the field. None removes the field.
 
     Raises:

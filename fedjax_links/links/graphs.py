@@ -136,7 +136,7 @@ def complete(num_clients: int) -> Graph:
 def torus(rows: int, columns: int) -> Graph:
     """Joins each client with its four neighbours on a grid whose opposite sides meet.
 
-    Client ``r columns + c`` lies in row r and column c.
+    Client ``r * columns + c`` lies in row r and column c.
 
     Args:
       rows: at least 3.
@@ -203,7 +203,8 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.positive_number('radius', radius)
     checks.seed('seed', seed)
     positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
-    # The probability that two uniform positions in the square are within the radius.
+    # The probability that two uniform positions in the square are within the radius; 1 bounds the
+    # probability for a radius of 1 or more.
     p = 1.0
     if radius < 1:
         p = np.pi * radius**2 - 8 / 3 * radius**3 + radius**4 / 2

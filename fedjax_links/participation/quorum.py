@@ -52,14 +52,14 @@ def quorum(
       times: the `Times` of the clients; or float[N], seconds that never vary.
       quorum: k, from 1 to N.
       grace: seconds between the k-th arrival and the end of the round, at least 0.
-      deadline: longest round in seconds, positive; None to wait for the quorum as long as it takes.
+      deadline: longest wait in seconds, positive; None to wait for the quorum as long as it takes.
       pattern: who is active; all clients by default. A round waits only for active clients: for all
         of them if fewer than k are active. If the pattern has a duration, a round lasts at
         least that long.
 
     Returns:
       The pattern. ``prob`` is ``k / N`` where that is exact: the times of all clients vary and have
-      the same law, and there is no pattern, grace or deadline. Otherwise it is NaN.
+      the same law, and ``pattern``, ``grace`` and ``deadline`` are not given. Otherwise it is NaN.
 
     Raises:
       ValueError: for a value out of range, or a pattern of another number of clients.

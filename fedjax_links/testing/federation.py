@@ -48,7 +48,7 @@ TWICE = 1
 def masks() -> np.ndarray:
     """Makes masks bool[T, N] with all kinds of rounds.
 
-    Some rounds are empty, one round has a single client, and one has all but `NEVER_ACTIVE`.
+    Some rounds are empty, some have a single client, and one has all but `NEVER_ACTIVE`.
     """
     mask = np.random.default_rng(7).random((NUM_ROUNDS, NUM_CLIENTS)) < 0.45
     mask[4:6] = False

@@ -1,5 +1,6 @@
 """A config as a tree: its short version, and what flags changed as its caption says it."""
 
+import ml_collections
 import pytest
 
 from fedjax_links.config import captions, nested
@@ -112,10 +113,10 @@ def test_without_changes_a_config_stays_as_it_is():
     assert no_caption['caption'] == 'Changed from the config: num_rounds = 3 (10).'
 
 
-@pytest.mark.parametrize('kind', [dict, list])
+@pytest.mark.parametrize('kind', [dict, list, ml_collections.ConfigDict])
 def test_a_config_that_holds_itself_is_refused(kind):
-    config = {'title': 'endless'}
-    config['problem'] = config if kind is dict else [config]
+    config = ml_collections.ConfigDict() if kind not in (dict, list) else {}
+    config['problem'] = [config] if kind is list else config
     with pytest.raises(errors.InvalidError, match='`config` must have no section or '):
         nested.plain(config)
 
