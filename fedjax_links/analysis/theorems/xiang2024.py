@@ -5,9 +5,12 @@ the change of F in a round. Lemma 4 bounds the consensus error: how far client m
 mean. Theorem and lemmas rest on the assumptions of `fedjax_links.analysis.theorems.xiang2023` and
 on ``L >= 1``. Rounds must be independent. Inequality (8) of the paper,
 ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for links with memory, such as the Markov and
-cyclic links of the paper itself. kappa is
-`fedjax_links.analysis.theorems.local_drift.local_drift_factor`, and m is the number of clients.
-Functions do not check that L is at least 1.
+cyclic links of the paper itself. Functions do not check that L is at least 1.
+
+Symbols: m is the number of clients, W the mixing matrix of a round, J the matrix of entries 1/m,
+B any matrix, and rho the mixing rate. kappa is
+`fedjax_links.analysis.theorems.local_drift.local_drift_factor`. beta is the slope and zeta the
+offset in the bound on how far the clients' gradients are from their mean.
 
 References:
   Xiang et al., journal version 2024.
@@ -27,7 +30,7 @@ def step_size_limit(
     mixing_rate: float,
     slope: float = 0.0,
 ) -> float:
-    r"""Computes the limit of Theorem 1 on the rate, at the kappa of this rate.
+    r"""Computes the right side of the condition of Theorem 1 on eta, with kappa at this eta.
 
     ``(1 - sqrt(rho)) / [108 L^2 s^3 (beta^2 + 1) (1 + kappa^2 L^2)]``.
 
