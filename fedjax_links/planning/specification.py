@@ -356,18 +356,17 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     Raises:
       ValueError: unless it returns numbers by name.
     """
-    checks.optional_functions(eval_fn=eval_fn)
+    checks.evaluation(eval_fn)
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
     requirement = 'return numbers by name'
     try:
         measured = jax.eval_shape(eval_fn, params, key, problem)
     except TypeError as error:
-        # Python or JAX refuses the arguments or the result of the user's function.
+        # JAX refuses the result of the user's function.
         is_called = errors.innermost_user_frame(error) is not None
         if is_called or not errors.is_users(eval_fn):
             raise
-        requirement = f'take (params, key, problem) and {requirement}'
         got = errors.describe(error)
         raise errors.invalid('eval_fn', requirement, got) from error
     contracts.check_numbers_by_name('eval_fn', requirement, measured)
